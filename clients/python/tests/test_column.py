@@ -119,6 +119,15 @@ def test_each_change_is_made_once_through_a_bad_network(server: Server, client: 
     assert row is not None and row.cells["entry:foo"] == "".join(f"{number}," for number in range(40)).encode()
 
 
+def test_a_sum_of_increments_wraps_around(client: Client) -> None:
+    """As the page says. The client refuses only what an increment cannot hold."""
+    assert client.increment("wraps/n", 2**63 - 1) == 2**63 - 1
+    assert client.increment("wraps/n", 1) == -(2**63)
+    with pytest.raises(ValueError, match="by: "):
+        client.increment("wraps/n", 2**63)
+    assert client.increment("wraps/n", 0) == -(2**63)
+
+
 def test_asyncio_makes_changes_at_the_same_time(server: Server, client: Client, relay: MakeRelay) -> None:
     bad = relay(server.addresses["column"], seed=12)
 

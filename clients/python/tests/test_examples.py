@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,5 +39,37 @@ def test_an_example_runs(
     assert os.getcwd() == str(tmp_path)
 
 
+def test_the_examples_have_types(tmp_path: Path) -> None:
+    """Examples are copied into programs that are checked by `mypy --strict`."""
+    for number, example in enumerate(EXAMPLES):
+        (tmp_path / f"example{number}.py").write_text(str(example.values[0]))
+    wrong = "def name(unknown: OutcomeUnknown) -> str:\n    return unknown.id\n"
+    (tmp_path / "wrong.py").write_text(f"from lineside import OutcomeUnknown\n\n\n{wrong}")
+    files = sorted(path.name for path in tmp_path.iterdir())
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", "cache", *files]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    # The id of an unknown outcome has a type: it is not `Any`, which could be used as a `str`.
+    (error,) = done.stdout.splitlines()
+    assert error.startswith("wrong.py:5:") and "PacketId" in error, done.stdout + done.stderr
+
+
 def test_every_page_has_examples() -> None:
     assert len(EXAMPLES) >= 10
+
+
+def test_the_examples_ask_for_a_transaction_of_the_demonstration() -> None:
+    """The start page shows the output of `lineside-lab demo`, with a TXID of its chain."""
+    text = (ROOT / "docs" / "getting-started.md").read_text()
+    (shown,) = re.findall(r"spv get --server 127\.0\.0\.1:7701 ([0-9a-f]{64})", text)
+    for page in (*PAGES, ROOT / "docs" / "client-rust.md"):
+        assert re.findall(r'"([0-9a-f]{64})"', page.read_text()) == [shown], page
+
+
+def test_the_example_says_that_a_transaction_is_absent(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (text,) = [str(one.values[0]) for one in EXAMPLES if "client.proof(txid)" in str(one.values[0])]
+    monkeypatch.chdir(tmp_path)
+    text = text.replace("127.0.0.1:7701", server.addresses["spv"])
+    exec(compile(text, "example", "exec"), {"__name__": "example"})
+    assert "no block of the server has this transaction" in capsys.readouterr().out

@@ -15,7 +15,8 @@ from servers import Relay, Server, lineside
 
 from lineside import LinesideError, OutcomeUnknown
 from lineside import hybrid as h
-from lineside._hybrid_calls import Lane
+from lineside import _hybrid_calls
+from lineside._hybrid_calls import Lane, unix_ms
 from lineside.hybrid import HybridCode
 
 MakeRelay = Callable[..., Relay]
@@ -65,9 +66,19 @@ def test_keys_are_written_read_and_proved(node: Node, client: h.Client) -> None:
     with pytest.raises(h.CodeError) as refused:
         client.outcome(conflict.value.id)
     assert refused.value.code is HybridCode.CONFLICT
-    with pytest.raises(h.CodeError) as unknown:
+    # A transaction that the node does not have is final only if its request has expired by the node's clock.
+    with pytest.raises(OutcomeUnknown, match="give `expiry_ms`"):
         client.outcome(bytes(32))
+    with pytest.raises(OutcomeUnknown, match="valid for 32 s more"):
+        client.outcome(bytes(32), expiry_ms=unix_ms() + 30_000)
+    with pytest.raises(OutcomeUnknown, match="valid for"):
+        client.outcome(bytes(32), expiry_ms=unix_ms() + 3_600_000)
+    with pytest.raises(h.CodeError) as unknown:
+        client.outcome(bytes(32), expiry_ms=unix_ms() - 2_100)
     assert unknown.value.code is HybridCode.UNKNOWN
+    with pytest.raises(ValueError, match="32 bytes"):
+        client.outcome(b"x")
+    assert client.outcome(bytes(again.id)) == again
 
     proven = client.prove(name)
     assert proven.value == b"again"
@@ -184,6 +195,11 @@ def test_a_lane_that_another_process_has_used_is_replaced(node: Node, client: h.
     assert 4711 not in [lane.number for lane in client.requests._identity._free]
 
 
+def transaction(unknown: pytest.ExceptionInfo[OutcomeUnknown]) -> h.TransactionId:
+    assert isinstance(unknown.value.id, h.TransactionId)
+    return unknown.value.id
+
+
 def test_an_unknown_outcome_names_the_transaction(node: Node) -> None:
     deaf = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     deaf.bind(("127.0.0.1", 0))
@@ -195,15 +211,17 @@ def test_an_unknown_outcome_names_the_transaction(node: Node) -> None:
     assert len(copies) == 1, "a repetition has the same bytes"
     deaf.close()
     with node.client() as direct:
-        with pytest.raises(h.CodeError) as refused:
-            direct.outcome(unknown.value.id)
-        assert refused.value.code is HybridCode.UNKNOWN
+        id = transaction(unknown)
+        with pytest.raises(OutcomeUnknown, match="has no such transaction yet") as still:
+            direct.outcome(id)
+        assert transaction(still) == id and transaction(still).expiry_ms == id.expiry_ms
+        assert id.expiry_ms is not None and id.expiry_ms > unix_ms()
         late = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         host, port = node.udp.split(":")
         late.sendto(copies.pop(), (host, int(port)))
         late.recv(2048)
         late.close()
-        placed = direct.outcome(unknown.value.id)
+        placed = direct.outcome(id)
         cell = direct.get("unknown/udp")
         assert cell is not None and cell.version == placed.version
 
@@ -211,7 +229,7 @@ def test_an_unknown_outcome_names_the_transaction(node: Node) -> None:
     begin = time.monotonic()
     with node.client(address=address, timeout_s=0.5) as client, pytest.raises(OutcomeUnknown) as unknown:
         client.set("unknown/grpc", "1")
-    assert len(unknown.value.id) == 32 and unknown.value.id.hex() in str(unknown.value)
+    assert len(transaction(unknown)) == 32 and transaction(unknown).hex() in str(unknown.value)
     with node.client(address=address, timeout_s=0.5) as client, pytest.raises(LinesideError) as failed:
         client.get("unknown/grpc")
     assert not isinstance(failed.value, OutcomeUnknown)
@@ -228,6 +246,52 @@ def test_an_unknown_outcome_names_the_transaction(node: Node) -> None:
                 await task
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["grpc", "udp"])
+def test_an_outcome_is_final_only_when_the_request_can_no_longer_be_executed(
+    node: Node, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The network holds two writes. One arrives before its expiry, and one after the client was told that it is not."""
+    deaf = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    deaf.bind(("127.0.0.1", 0))
+    address = "127.0.0.1:{}".format(deaf.getsockname()[1])
+    host, port = node.udp.split(":")
+    held: list[tuple[str, h.TransactionId, bytes]] = []
+    with node.client("udp", address=address, timeout_s=0.2) as client:
+        for name, valid_ms in ((f"final/{kind}/1", 30_000), (f"final/{kind}/2", 500)):
+            monkeypatch.setattr(_hybrid_calls, "EXPIRY_MS", valid_ms)
+            with pytest.raises(OutcomeUnknown) as unknown:
+                client.set(name, "1")
+            held.append((name, transaction(unknown), deaf.recv(2048)))
+    monkeypatch.undo()
+    deaf.close()
+    with node.client(kind) as client, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as late:
+        name, id, datagram = held[0]
+        with pytest.raises(OutcomeUnknown):
+            client.outcome(id)
+        late.sendto(datagram, (host, int(port)))
+        late.recv(2048)
+        cell = client.get(name)
+        assert cell is not None and client.outcome(id).version == cell.version
+
+        name, id, datagram = held[1]
+        end = time.monotonic() + 60
+        while True:
+            try:
+                client.outcome(id)
+            except OutcomeUnknown:
+                assert time.monotonic() < end
+            except h.CodeError as error:
+                assert error.code is HybridCode.UNKNOWN
+                break
+        assert id.expiry_ms is not None and unix_ms() > id.expiry_ms
+        # The copy arrives after the final answer, and is not executed.
+        late.sendto(datagram, (host, int(port)))
+        late.recv(2048)
+        assert client.get(name) is None
+        with pytest.raises(h.CodeError):
+            client.outcome(id)
 
 
 def test_watchers_receive_the_writes_below_their_prefix(node: Node) -> None:

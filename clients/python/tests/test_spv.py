@@ -47,6 +47,15 @@ def test_every_operation_is_answered(server: Server, chain: list[Block], tmp_pat
             client.verified(own, bytes(32))
         with pytest.raises(ProofError, match="does not lead"):
             own.verify(client.verified(own, chain[10].txids[1]).proof, chain[10].txids[2])
+        # A TXID may be given as explorers show it, here as well.
+        for id in (chain[10].txids[4], display(chain[10].txids[4])):
+            assert own.verify(verified.proof, id) == verified.confirmations
+            assert own.verify(verified.proof, txid=id) == verified.confirmations
+        with pytest.raises(ProofError):
+            own.verify(verified.proof, display(chain[10].txids[2]))
+        for wrong in (bytes(31), "zz", "00" * 31, 5):
+            with pytest.raises((ValueError, TypeError)):
+                own.verify(verified.proof, wrong)  # type: ignore[arg-type]
 
         for index in range(5):
             witness = client.witness_proof(block.txids[index]).result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 import json
 import random
@@ -120,6 +121,25 @@ def test_a_sequence_that_is_not_the_next_one_is_refused_with_the_expected_one(cl
     again = client.execute(session, [t.transfer(a, b, 1)])
     assert again.outcomes[0].balance == 9
     assert balances(client, a, b) == [9, 1]
+    client.close_session(session)
+
+
+def test_a_copy_of_a_session_in_another_client_is_a_repetition(server: Server, client: Client) -> None:
+    """As the page warns: an equal packet of a copied session gets the outcome of the first, and is not executed."""
+    a, b = accounts(client, 100, 0)
+    session = client.open_session()
+    copied = copy.copy(session)
+    first = client.execute(session, [t.transfer(a, b, 5)])
+    with Client(server.addresses["transfer"]) as other:
+        assert other.execute(copied, [t.transfer(a, b, 5)]) == first
+        client.execute(session, [t.transfer(a, b, 6)])
+        with pytest.raises(Refused) as refused:
+            other.execute(copied, [t.transfer(a, b, 7)])
+        assert refused.value.status is Status.REUSED
+        # A session of its own: an equal payment is another payment.
+        with other.session() as own:
+            assert other.execute(own, [t.transfer(a, b, 5)]).outcomes[0].balance == 84
+    assert balances(client, a, b) == [84, 16]
     client.close_session(session)
 
 
@@ -332,6 +352,18 @@ def test_a_proof_of_a_sealed_block_is_checked_offline(tmp_path: Path) -> None:
     assert (proven.code, proven.operation.amount, proven.balance) == (TransferCode.DONE, 4, outcomes[3][1].balance)
     assert proven.operation.source == t.account_bytes(a)
     assert proof.verify(block_hash=proof.block.hash()) == proven
+    file = tmp_path / "ledger" / "settlement.pub"
+    for given in (file.read_text(), file.read_bytes(), key.point, key.to_bytes(), str(key), file.read_text() + "\n"):
+        assert proof.verify(given) == proven
+    other = SecretKey.generate().public
+    for given in (other.point.hex(), other.point.hex().encode(), other.point):
+        with pytest.raises(t.SettlementError, match="not signed"):
+            proof.verify(given)
+    for wrong_key in ("", "zz", "00" * 33, b"x", b"\xff" * 66, "ab:" + "00" * 33):
+        with pytest.raises(ValueError):
+            proof.verify(wrong_key)
+    with pytest.raises(TypeError, match="settlement.pub"):
+        proof.verify(5)  # type: ignore[arg-type]
     lineside("transfer", "verify-proof", "proof.json", "--key", key.point.hex(), cwd=tmp_path)
     with pytest.raises(t.SettlementError, match="trusted value"):
         proof.verify()

@@ -77,9 +77,12 @@ def test_a_timeout_and_a_repetition_in_a_new_session_give_the_first_outcome(
     # The packet arrives after all, and only its reply is lost.
     deliver(deaf.recv(2048), server.addresses["transfer"])
     assert balances(client, a, b) == [70, 30]
-    client.close_session(session)
+    with pytest.raises(LinesideError, match="call `resume` before the session is closed"):
+        client.close_session(session)
+    client.close_session(session, force=True)
     (between,) = execute_in_new_session(client, [t.transfer(a, b, 1)])
 
+    assert isinstance(unknown.value.id, t.PacketId)
     (key,) = unknown.value.id.idempotency_keys
     (outcome,) = execute_in_new_session(client, [t.transfer(a, b, 30, idempotency_key=key)])
     assert outcome == t.Outcome(TransferCode.DONE, 70, between.number - 1)
@@ -202,12 +205,13 @@ def test_each_payment_with_a_key_is_executed_once_through_a_bad_network(
                     (outcome,) = through.execute(sessions[-1], [payment]).outcomes
                     break
                 except OutcomeUnknown as error:
+                    assert isinstance(error.id, t.PacketId)
                     assert error.id.idempotency_keys == (uuid.UUID(bytes=payment.uuid),)
                     unknown += 1
         # Sessions whose first packet was executed, although the client had no reply.
         repeated += sum(client.next_sequence(session) == 2 for session in sessions[:-1])
         for session in sessions:
-            client.close_session(session)
+            client.close_session(session, force=True)
         assert outcome.is_done
         outcomes.append(outcome)
     assert unknown > 20 and repeated > 5
@@ -236,12 +240,13 @@ def test_asyncio_repeats_a_batch_with_its_key(server: Server, client: Client, re
                     if isinstance(result, t.Executed):
                         assert known.setdefault(place, result) == result
                     elif isinstance(result, OutcomeUnknown):
+                        assert isinstance(result.id, t.PacketId)
                         assert result.id.idempotency_keys == (key,)
                         unknown += 1
                     place += 1
                 assert place == 100
             for session in sessions:
-                await direct.close_session(session)
+                await direct.close_session(session, force=True)
         return unknown
 
     assert asyncio.run(attempt()) > 0
@@ -263,6 +268,7 @@ def test_a_repetition_after_a_kill_of_the_server_gives_the_first_outcome(tmp_pat
             payments = [t.transfer(a, b, amount) for amount in (5, 6, 7)]
             with Client(address_of(deaf), timeout_s=0.1) as lost, pytest.raises(OutcomeUnknown) as unknown:
                 lost.execute(client.open_session(), payments, key)
+            assert isinstance(unknown.value.id, t.PacketId)
             assert unknown.value.id.idempotency_keys == (key,)
             reply = deliver(deaf.recv(2048), address)
             server.kill()
@@ -294,7 +300,7 @@ def test_a_repetition_after_a_kill_of_the_server_gives_the_first_outcome(tmp_pat
                     except LinesideError:
                         server.start()
                 for session in sessions:
-                    client.close_session(session)
+                    client.close_session(session, force=True)
             assert kills == 3 and len(done) == 5
             for outcomes in done:
                 assert outcomes == done[-1][: len(outcomes)]
@@ -380,4 +386,4 @@ def test_a_batch_goes_on_in_the_sessions_whose_packets_have_replies(
     assert [type(result) for result in results] == [OutcomeUnknown] * 16 + [LinesideError] * 4
     assert "was not sent" in str(results[-1])
     for session in sessions:
-        client.close_session(session)
+        client.close_session(session, force=session.unanswered is not None)

@@ -98,8 +98,10 @@ class GrpcLink:
         self._paused: list[tuple[float, int, _Attempt]] = []
         self._number = 0
         self._current: dict[_Attempt, Any] = {}
+        self._is_closed = False
 
     def close(self) -> None:
+        self._is_closed = True
         self._channel.close()
 
     def forget_all(self) -> None:
@@ -111,6 +113,8 @@ class GrpcLink:
 
     def begin(self, call: Ask, owner: Any, timeout_s: float) -> None:
         """Sends a request; `wait` returns its result with `owner`."""
+        if self._is_closed:
+            raise LinesideError("the client is closed")
         self._send(_Attempt(call, owner, timeout_s))
 
     def _send(self, attempt: _Attempt) -> None:
@@ -148,6 +152,8 @@ class GrpcLink:
 
     def stream(self, call: Ask) -> Iterator[bytes]:
         """Starts a watcher, and returns its messages."""
+        if self._is_closed:
+            raise LinesideError("the client is closed")
         messages = self._channel.unary_stream(_SERVICE + call.method)(signed_message(call.request()))
 
         def each() -> Iterator[bytes]:
@@ -173,8 +179,10 @@ class AsyncGrpcLink:
         #: Number of requests that were sent again.
         self.resent = 0
         self._tasks: dict[Ended, asyncio.Task[None]] = {}
+        self._is_closed = False
 
     async def close(self) -> None:
+        self._is_closed = True
         tasks, self._tasks = self._tasks, {}
         for ended, task in tasks.items():
             task.cancel()
@@ -183,6 +191,8 @@ class AsyncGrpcLink:
 
     def begin(self, call: Ask, ended: Ended, timeout_s: float) -> Ended:
         """Sends a request. Its result is passed to `ended`, which is returned for `forget`."""
+        if self._is_closed:
+            raise LinesideError("the client is closed")
 
         async def follow() -> None:
             finished = await self._call(call, timeout_s)
@@ -217,6 +227,8 @@ class AsyncGrpcLink:
 
     async def stream(self, call: Ask) -> AsyncIterator[bytes]:
         """Returns the messages of a watcher."""
+        if self._is_closed:
+            raise LinesideError("the client is closed")
         messages = self._channel.unary_stream(_SERVICE + call.method)(signed_message(call.request()))
         try:
             async for data in messages:

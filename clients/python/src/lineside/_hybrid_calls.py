@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from typing import Optional
 
 from ._core import Again, Call, native_request, open_reply
 from ._generated import (
@@ -107,12 +108,29 @@ class Identity:
         """Makes a lane available for the next request."""
         self._free.append(lane)
 
-    def signed(self, op: int, body: bytes, lane: Lane) -> bytes:
-        """Returns a signed request, which is valid for 30 seconds."""
-        expiry = unix_ms() + EXPIRY_MS
+    def signed(self, op: int, body: bytes, lane: Lane, expiry_ms: Optional[int] = None) -> bytes:
+        """Returns a signed request, which is valid until `expiry_ms`, or for 30 seconds."""
+        expiry = unix_ms() + EXPIRY_MS if expiry_ms is None else expiry_ms
         database = self.genesis.database
         signed = signed_bytes(op, database, self.member, self.key_number, lane.nonce(), expiry, body)
         return sign_request(self.secret, signed)
+
+
+class TransactionId(bytes):
+    """Id of a transaction, 32 bytes, with the time at which its request expires.
+
+    `expiry_ms` is in milliseconds since 1970: a node whose clock is past it refuses each further copy of the request.
+    It is `None` if it is not known. To store an id, store both: `TransactionId(data, expiry_ms)` reads them again.
+    """
+
+    expiry_ms: Optional[int]
+
+    def __new__(cls, data: bytes, expiry_ms: Optional[int] = None) -> TransactionId:
+        if len(data) != 32:
+            raise ValueError(f"the id of a transaction has 32 bytes, not {len(data)}")
+        made = super().__new__(cls, data)
+        made.expiry_ms = expiry_ms
+        return made
 
 
 def id_of(request: bytes) -> bytes:
@@ -127,8 +145,11 @@ class Ask(Call[Answer]):
     pause_max_s = 2.0
     is_fresh = True
 
-    def __init__(self, identity: Identity, lane: Lane, op: int, body: bytes) -> None:
+    def __init__(
+        self, identity: Identity, lane: Lane, op: int, body: bytes, expiry_ms: Optional[int] = None
+    ) -> None:
         self._identity = identity
+        self._expiry_ms = expiry_ms
         self._lane = lane
         self._op = op
         self._body = body
@@ -136,7 +157,7 @@ class Ask(Call[Answer]):
 
     def request(self) -> bytes:
         """Returns the signed request to send next."""
-        return self._identity.signed(self._op, self._body, self._lane)
+        return self._identity.signed(self._op, self._body, self._lane, self._expiry_ms)
 
     def encode(self, id: bytes) -> bytes:
         request = self.request()
@@ -186,10 +207,11 @@ class Order(Ask):
     is_fresh = False
 
     def __init__(self, identity: Identity, lane: Lane, op: int, body: bytes) -> None:
-        super().__init__(identity, lane, op, body)
+        expiry_ms = unix_ms() + EXPIRY_MS
+        super().__init__(identity, lane, op, body, expiry_ms)
         self._request = super().request()
         #: Id of the transaction.
-        self.id = id_of(self._request)
+        self.id = TransactionId(id_of(self._request), expiry_ms)
 
     def request(self) -> bytes:
         return self._request

@@ -22,6 +22,7 @@ from typing import (
     Union,
 )
 
+from ._arguments import timeout, whole
 from ._core import DATAGRAM_BYTES_MAX, Call, Exchange, Finished, Run, Steps
 from .errors import LinesideError
 
@@ -45,13 +46,20 @@ _RECEIVE_BUFFER_BYTES = 4 << 20
 def split_address(address: Address, port: int) -> tuple[str, int]:
     """Returns host and port of `HOST`, `HOST:PORT`, `[IPV6]:PORT` or a pair."""
     if not isinstance(address, str):
-        return address
+        pair = _pair(address)
+        return pair[0], whole("port", pair[1], 1 << 16, 1)
     host, colon, number = address.rpartition(":")
     if not colon or address.endswith("]") or (":" in host and not host.startswith("[")):
         host, number = address, str(port)
-    if not number.isdigit():
-        raise ValueError(f"{address}: the address of a server is HOST:PORT")
+    if not number.isdecimal() or not number.isascii() or not 0 < int(number) < 1 << 16 or not host:
+        raise ValueError(f"{address}: the address of a server is HOST:PORT, with a port from 1 to 65535")
     return host.strip("[]"), int(number)
+
+
+def _pair(address: tuple[str, int]) -> tuple[str, int]:
+    if not isinstance(address, tuple) or len(address) != 2 or not isinstance(address[0], str):
+        raise TypeError(f"{address!r}: the address of a server is `HOST:PORT`, or a pair of host and port")
+    return address
 
 
 def join_address(address: tuple[str, int]) -> str:
@@ -61,6 +69,14 @@ def join_address(address: tuple[str, int]) -> str:
 
 
 def _open_socket(host: str, port: int) -> socket.socket:
+    """Returns a socket to a server. Raises `LinesideError` if the host is unknown, or this machine has no way to it."""
+    try:
+        return _connected_socket(host, port)
+    except OSError as error:
+        raise LinesideError(f"{join_address((host, port))}: cannot open a socket to this server: {error}") from error
+
+
+def _connected_socket(host: str, port: int) -> socket.socket:
     family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     made = socket.socket(family, kind)
     try:
@@ -82,8 +98,8 @@ def _send(to: socket.socket, datagram: bytes) -> None:
         except ConnectionRefusedError:
             # The error is of an earlier datagram, and the kernel has not sent this one.
             continue
-        except BlockingIOError:
-            # Full buffer: like a lost datagram, it is sent again later.
+        except OSError:
+            # A full buffer, or no way to the server for the moment: like a lost datagram, it is sent again later.
             return
 
 
@@ -98,10 +114,8 @@ def _receive(of: socket.socket, exchange: Exchange) -> list[Finished]:
             result = exchange.receive(receive(DATAGRAM_BYTES_MAX + 1))
             if result is not None:
                 finished.append(result)
-    except BlockingIOError:
-        pass
-    except ConnectionRefusedError:
-        # No socket listens there, as an ICMP message says. The server may be starting: go on.
+    except OSError:
+        # Nothing more to read; or no socket listens there, as an ICMP message says. The server may be starting: go on.
         pass
     return finished
 
@@ -114,12 +128,14 @@ class UdpLink:
         self._socket = _open_socket(*address)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
+        self._is_closed = False
 
     @property
     def resent(self) -> int:
         return self.exchange.resent
 
     def close(self) -> None:
+        self._is_closed = True
         self._socket.close()
 
     def forget_all(self) -> None:
@@ -128,6 +144,8 @@ class UdpLink:
 
     def begin(self, call: Call[Any], owner: Any, timeout_s: float) -> None:
         """Sends a request; `wait` returns its result with `owner`."""
+        if self._is_closed:
+            raise LinesideError("the client is closed")
         _send(self._socket, self.exchange.begin(call, owner, time.monotonic(), timeout_s))
 
     def wait(self) -> list[Finished]:
@@ -217,7 +235,7 @@ class Blocking(Generic[R]):
 
     def __init__(self, address: Address, port: int, timeout_s: float) -> None:
         #: Seconds after which a request without an answer ends.
-        self.timeout_s = timeout_s
+        self.timeout_s = timeout(timeout_s)
         self._address = split_address(address, port)
         self._server = join_address(self._address)
         self._link: Any = self._open()
@@ -258,10 +276,10 @@ class Blocking(Generic[R]):
         """
         if self._is_used:
             raise RuntimeError("the client has a pipeline in progress: read it to its end, or close it")
+        most = window if callable(window) else partial(int, whole("window", window, 1 << 31, 1))
         self._is_used = True
         link, timeout_s = self._link, self.timeout_s
         source = iter(operations)
-        most = window if callable(window) else partial(int, window)
         waiting: dict[int, Union[T, LinesideError]] = {}
         started = yielded = active = 0
         is_over = False
@@ -309,7 +327,7 @@ class Awaiting(Generic[R]):
 
     def __init__(self, address: Address, port: int, timeout_s: float) -> None:
         #: Seconds after which a request without an answer ends.
-        self.timeout_s = timeout_s
+        self.timeout_s = timeout(timeout_s)
         self._address = split_address(address, port)
         self._server = join_address(self._address)
         self._link: Any = None
@@ -325,11 +343,12 @@ class Awaiting(Generic[R]):
     @property
     def resent(self) -> int:
         """Number of datagrams that were sent again."""
-        return int(self._link.resent)
+        return int(self._link.resent) if self._link is not None else 0
 
     async def close(self) -> None:
         """Closes the socket."""
-        await self._link.close()
+        if self._link is not None:
+            await self._link.close()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -356,7 +375,7 @@ class Awaiting(Generic[R]):
             raise RuntimeError("the client is not open: use `async with`, or call `open`")
         link, timeout_s = self._link, self.timeout_s
         source = iter(operations)
-        most = window if callable(window) else partial(int, window)
+        most = window if callable(window) else partial(int, whole("window", window, 1 << 31, 1))
         waiting: dict[int, Union[T, LinesideError]] = {}
         in_flight: dict[Run[T], Ended] = {}
         failures: list[Exception] = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import AsyncIterator, Iterator, NamedTuple, Optional, Sequence, TypeVar, Union
 
+from ._arguments import data_of, whole
 from ._core import DATAGRAM_BYTES_MAX, Again, NativeCall, Steps
 from ._generated import (
     COLUMN_FLAG_ABSENT,
@@ -166,10 +167,12 @@ def _padded(length: int) -> int:
 
 
 def _bytes(data: Bytes) -> bytes:
-    return data.encode() if isinstance(data, str) else data
+    return data_of("key or value", data)
 
 
 def _name(column: str) -> bytes:
+    if not isinstance(column, str):
+        raise TypeError(f"{column!r}: a column is a str, family:qualifier")
     name = column.encode("utf-8", "surrogateescape")
     if len(name) > COLUMN_NAME_BYTES_MAX or name.find(b":") < 1 or b"\0" in name:
         raise ValueError(f"{column!r}: a column is family:qualifier, of at most {COLUMN_NAME_BYTES_MAX} bytes")
@@ -296,8 +299,10 @@ class Requests:
         flags = COLUMN_FLAG_REVERSE if range.is_reverse else 0
         flags |= COLUMN_FLAG_STOP_INCLUSIVE if range.is_stop_inclusive else 0
         flags |= COLUMN_FLAG_START_EXCLUSIVE if range.is_start_exclusive else 0
-        limit = min(range.limit, 0xFFFF)
-        body = _body(columns, (range.start, range.stop, b"", b""), flags, limit, reply_bytes=_PACKET_BYTES_MAX)
+        limit = min(whole("limit", range.limit, 2**63), 0xFFFF)
+        start, stop = _bytes(range.start), _bytes(range.stop)
+        range = range._replace(start=start, stop=stop)
+        body = _body(columns, (start, stop, b"", b""), flags, limit, reply_bytes=_PACKET_BYTES_MAX)
         answer: _Answer = yield _Read(COLUMN_OP_SCAN, columns, body)
         rows = _rows(answer, columns)
         is_full = range.limit != 0 and len(rows) >= range.limit
@@ -317,8 +322,12 @@ class Requests:
         yield from self._change(COLUMN_OP_DELETE, key, column)
 
     def increment(self, key: Bytes, by: int = 1, column: str = DEFAULT_COLUMN) -> Steps[int]:
-        """Adds to a cell of 8 bytes (big-endian, signed; a missing cell counts as 0), and returns its new value."""
-        value = by.to_bytes(_INCREMENT_BYTES, "big", signed=True)
+        """Adds to a cell of 8 bytes (big-endian, signed; a missing cell counts as 0), and returns its new value.
+
+        `by` is from -2^63 to 2^63 - 1. A sum beyond this range wraps around: 2^63 - 1 and 1 give
+        -2^63. The client cannot refuse that, because only the server knows the cell.
+        """
+        value = whole("by", by, 2**63, -(2**63)).to_bytes(_INCREMENT_BYTES, "big", signed=True)
         answer = yield from self._change(COLUMN_OP_INCREMENT, key, column, value, reply_bytes=_PACKET_BYTES_MAX)
         return _number(answer)
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Union
 
 from ._generated import Status
+
+if TYPE_CHECKING:
+    from ._hybrid_calls import TransactionId
+    from .column import ChangeId
+    from .transfer import PacketId, PaperId
+
+    UnknownId = Union[PacketId, PaperId, ChangeId, TransactionId]
 
 
 class LinesideError(Exception):
@@ -34,19 +41,22 @@ class Refused(LinesideError):
 class OutcomeUnknown(LinesideError):
     """The change may or may not have been executed. Its outcome can still be found out, by `id`.
 
-    Type of `id`, and the call that finds the outcome:
+    Type of `id` by service, for `isinstance`, and the call that finds the outcome:
 
     - transfer: `lineside.transfer.PacketId`; `Client.resume(session)` sends the same packet again. If its operations
       have idempotency keys, `id.idempotency_keys` has the keys to repeat with, in any session.
     - column: `lineside.column.ChangeId`; `Client.resume(id)` sends the same change again.
-    - hybrid: the 32 bytes of the transaction's id; `Client.outcome(id)`.
+    - hybrid: `lineside.hybrid.TransactionId`, 32 bytes with the time at which the request expires;
+      `Client.outcome(id)`, which raises `OutcomeUnknown` again as long as the request may still be executed.
     """
 
-    def __init__(self, message: str, id: Any) -> None:
-        super().__init__(f"{message}; the change may have been executed: ask for {id_text(id)}")
+    id: UnknownId
+
+    def __init__(self, message: str, id: UnknownId) -> None:
+        super().__init__(f"{message}; the change may have been executed, or may be later: ask for {id_text(id)}")
         self.id = id
 
 
-def id_text(id: Any) -> str:
+def id_text(id: UnknownId) -> str:
     """Returns an id as messages show it."""
     return id.hex() if isinstance(id, bytes) else str(id)

@@ -27,6 +27,7 @@ from .spv_proof import (
     decode_target,
     display,
     encode_target,
+    hash_bytes,
 )
 
 #: Blocks between two changes of the difficulty, on every network.
@@ -199,19 +200,20 @@ class HeaderChain:
         """Returns the number of blocks that confirm a transaction in the block at `height`: 1 for the tip."""
         return max(len(self._active) - height, 0)
 
-    def verify(self, proof: TransactionProof, txid: bytes) -> int:
+    def verify(self, proof: TransactionProof, txid: Union[bytes, str]) -> int:
         """Checks a proof, and that its header is in the chain of most work at its height.
 
+        `txid` is 32 bytes in wire order, or 64 hexadecimal digits as explorers show them.
         Returns the number of confirmations, at least 1. Raises `ChainError` or `ProofError`.
         """
         self._check_header(proof.header, proof.height)
-        proof.verify_path(txid)
+        proof.verify_path(hash_bytes(txid))
         return self.confirmations(proof.height)
 
-    def verify_witness(self, proof: WitnessProof, wtxid: bytes) -> int:
+    def verify_witness(self, proof: WitnessProof, wtxid: Union[bytes, str]) -> int:
         """Checks a proof by WTXID like `verify`."""
         self._check_header(proof.header, proof.height)
-        proof.verify(self.network, wtxid)
+        proof.verify(self.network, hash_bytes(wtxid))
         return self.confirmations(proof.height)
 
     def accept(self, headers: Sequence[Header], now: Optional[int] = None) -> int:

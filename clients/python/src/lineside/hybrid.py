@@ -18,6 +18,7 @@ from typing import (
     Union,
 )
 
+from ._arguments import data_of, whole
 from ._core import Exchange, Steps
 from ._generated import (
     HYBRID_OP_CHANGE,
@@ -35,7 +36,7 @@ from ._generated import (
     NodeHead,
 )
 from ._hybrid_answers import Answer, Cell, Event, KeyCell, PastWrite, read_answer
-from ._hybrid_calls import EXPIRY_MS, Ask, Identity, Order, unix_ms
+from ._hybrid_calls import EXPIRY_MS, Ask, Identity, Order, TransactionId, unix_ms
 from ._links import Address, AsyncUdpLink, Awaiting, Blocking, UdpLink, awaiting, blocking
 from .errors import LinesideError, OutcomeUnknown
 from .hybrid_ledger import (
@@ -61,6 +62,7 @@ from .hybrid_ledger import (
     revoke_node,
     set_quorum,
     set_rule,
+    short,
     write_body,
 )
 from .keys import PublicKey, SecretKey
@@ -92,6 +94,7 @@ __all__ = [
     "SecretKey",
     "SignedHead",
     "StateProof",
+    "TransactionId",
     "Version",
     "add_key",
     "add_member",
@@ -114,12 +117,14 @@ Bytes = Union[bytes, str]
 _LANE_ATTEMPTS = 8
 #: Attempts to get value, proof and head of one block.
 _PROOF_ATTEMPTS = 10
+#: Time after the expiry of a request until which the client waits for a copy that the node has accepted before.
+_AFTER_EXPIRY_MS = 2_000
 #: Time until which a change waits for the votes of other admins, by default.
 _VOTES_MS = 24 * 60 * 60 * 1000
 
 
 class CodeError(LinesideError):
-    """The node refused a request, which had no effect. `code` is the reason."""
+    """The node refused a request, which had no effect. `code` is the reason. Raised by `outcome`, it is final."""
 
     def __init__(self, code: HybridCode, id: Optional[bytes] = None) -> None:
         of_id = "" if id is None else f" (transaction {id.hex()})"
@@ -139,7 +144,7 @@ class Placed(NamedTuple):
     code: HybridCode
     version: Version
     #: id of the transaction, for `outcome`
-    id: bytes
+    id: TransactionId
 
 
 class RangePage(NamedTuple):
@@ -172,7 +177,7 @@ class Proven(NamedTuple):
 
 
 def _bytes(data: Bytes) -> bytes:
-    return data.encode() if isinstance(data, str) else data
+    return data_of("key or value", data)
 
 
 def _content(answer: Answer) -> Any:
@@ -285,28 +290,53 @@ class Requests:
         until = unix_ms() + _VOTES_MS if until_ms is None else until_ms
         return self._order(HYBRID_OP_CHANGE, change_body(change, until))
 
-    def outcome(self, id: bytes) -> Steps[Placed]:
+    def outcome(self, id: bytes, expiry_ms: Optional[int] = None) -> Steps[Placed]:
         """Returns the outcome of a transaction.
 
-        Raises `CodeError` with the code with which it was refused, or `HybridCode.UNKNOWN`: the node has no such
-        transaction; it may still arrive until it expires, 30 seconds after it was signed. Raises `OutcomeUnknown`
-        if the node does not know.
+        Raises `CodeError` with the code with which it was refused. Raises `OutcomeUnknown` if there is no outcome yet:
+        the node has no such transaction, but a copy of its request may still arrive. A request expires 30 seconds
+        after it was signed. Two seconds after that by the node's clock, the error is `CodeError` with
+        `HybridCode.UNKNOWN`, which is final: the request was not executed, and will not be.
+
+        The id in `OutcomeUnknown` or `Placed` has the time at which its request expires (`TransactionId.expiry_ms`).
+        For other bytes give it as `expiry_ms`; without it, there is no final `HybridCode.UNKNOWN`.
         """
-        answer = yield from self._read(HYBRID_OP_OUTCOME, id)
-        return _placed(answer, id)
+        expiry_ms = getattr(id, "expiry_ms", None) if expiry_ms is None else expiry_ms
+        name = TransactionId(id, expiry_ms)
+        answer = yield from self._read(HYBRID_OP_OUTCOME, name)
+        if answer.code is not HybridCode.UNKNOWN:
+            return _placed(answer, name)
+        if expiry_ms is None:
+            raise OutcomeUnknown(
+                "the node has no such transaction, which may still arrive: it is not known when its request expires "
+                "(give `expiry_ms`)",
+                name,
+            )
+        # The node compares the expiry of every request with its own clock. If it refuses a read that expires later
+        # than the request, its clock is past both, and it accepts no further copy of the request.
+        over_ms = whole("expiry_ms", expiry_ms, 2**63) + _AFTER_EXPIRY_MS
+        answer = yield from self._read(HYBRID_OP_OUTCOME, name, over_ms)
+        if answer.code is HybridCode.EXPIRED:
+            return _placed((yield from self._read(HYBRID_OP_OUTCOME, name)), name)
+        if answer.code in (HybridCode.UNKNOWN, HybridCode.EXPIRY_TOO_FAR):
+            left_s = max(over_ms - unix_ms(), 0) / 1000
+            raise OutcomeUnknown(
+                f"the node has no such transaction yet, and its request is valid for {left_s:.0f} s more", name
+            )
+        return _placed(answer, name)
 
     # ---- helpers ----
 
     def watch_call(self, prefix: bytes) -> Ask:
         """Returns the request of a watcher."""
-        body = len(prefix).to_bytes(2, "big") + prefix
+        body = short(prefix)
         # The lane is not used again: the stream has no end.
         return Ask(self._identity, self._identity.take_lane(), HYBRID_OP_WATCH, body)
 
-    def _read(self, op: int, body: bytes) -> Steps[Answer]:
+    def _read(self, op: int, body: bytes, expiry_ms: Optional[int] = None) -> Steps[Answer]:
         lane = self._identity.take_lane()
         try:
-            answer: Answer = yield Ask(self._identity, lane, op, body)
+            answer: Answer = yield Ask(self._identity, lane, op, body, expiry_ms)
             return answer
         finally:
             self._identity.give_back(lane)
@@ -328,7 +358,7 @@ class Requests:
         raise CodeError(HybridCode.NONCE_USED)
 
 
-def _placed(answer: Answer, id: bytes) -> Placed:
+def _placed(answer: Answer, id: TransactionId) -> Placed:
     code = answer.code
     if code in (HybridCode.DONE, HybridCode.RECORDED):
         if answer.content is None:

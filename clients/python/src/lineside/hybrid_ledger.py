@@ -9,6 +9,7 @@ import hashlib
 from pathlib import Path
 from typing import Mapping, NamedTuple, Optional, Sequence, Union
 
+from ._arguments import whole
 from ._generated import (
     BLOCK_HEADER,
     HYBRID_CHANGE_ADD_KEY,
@@ -73,7 +74,14 @@ ABSENT = Version(0, 0)
 
 def short(data: bytes) -> bytes:
     """Returns a length in 2 bytes, and the data."""
+    if len(data) > 0xFFFF:
+        raise ValueError(f"a key, prefix or name of {len(data)} bytes: at most {0xFFFF} are possible")
     return len(data).to_bytes(2, "big") + data
+
+
+def number_bytes(name: str, value: int, count: int) -> bytes:
+    """Returns a number in `count` bytes, big-endian."""
+    return whole(name, value, 1 << 8 * count).to_bytes(count, "big")
 
 
 def long(data: bytes) -> bytes:
@@ -148,13 +156,13 @@ def get_body(keys: Sequence[bytes], is_linearizable: bool) -> bytes:
 
 def range_body(start: bytes, stop: bytes, limit: int, is_linearizable: bool) -> bytes:
     """Returns the body of `range`; an empty `stop` means the end."""
-    return _sees(is_linearizable) + short(start) + short(stop) + limit.to_bytes(4, "big")
+    return _sees(is_linearizable) + short(start) + short(stop) + number_bytes("limit", limit, 4)
 
 
 def history_body(key: bytes, limit: int, before: Optional[Version]) -> bytes:
     """Returns the body of `history`."""
     tail = b"" if before is None else _version(before)
-    return _key(key) + limit.to_bytes(4, "big") + tail
+    return _key(key) + number_bytes("limit", limit, 4) + tail
 
 
 def prove_body(key: bytes) -> bytes:
@@ -177,7 +185,9 @@ def write_body(reads: Mapping[bytes, Version], writes: Mapping[bytes, Optional[b
 
 
 def _version(version: Version) -> bytes:
-    return version.block.to_bytes(8, "big") + version.index.to_bytes(4, "big")
+    if not isinstance(version, Version):
+        raise TypeError(f"{version!r} is not a Version")
+    return number_bytes("block", version.block, 8) + number_bytes("index", version.index, 4)
 
 
 # ---- changes of the membership ----
@@ -186,49 +196,50 @@ def _version(version: Version) -> bytes:
 def add_member(member: int, name: str, key: PublicKey, is_admin: bool = False) -> bytes:
     """Returns the change that adds a member with its first key."""
     role = HYBRID_ROLE_ADMIN if is_admin else HYBRID_ROLE_USER
-    head = bytes([HYBRID_CHANGE_ADD_MEMBER]) + member.to_bytes(8, "big")
+    head = bytes([HYBRID_CHANGE_ADD_MEMBER]) + number_bytes("member", member, 8)
     return head + short(name.encode("ascii")) + bytes([role]) + key.to_bytes()
 
 
 def revoke_member(member: int) -> bytes:
     """Returns the change that revokes a member and all its keys."""
-    return bytes([HYBRID_CHANGE_REVOKE_MEMBER]) + member.to_bytes(8, "big")
+    return bytes([HYBRID_CHANGE_REVOKE_MEMBER]) + number_bytes("member", member, 8)
 
 
 def add_key(member: int, number: int, key: PublicKey) -> bytes:
     """Returns the change that adds a key of a member; a member can make it without votes."""
-    return bytes([HYBRID_CHANGE_ADD_KEY]) + member.to_bytes(8, "big") + number.to_bytes(2, "big") + key.to_bytes()
+    whose = number_bytes("member", member, 8) + number_bytes("number", number, 2)
+    return bytes([HYBRID_CHANGE_ADD_KEY]) + whose + key.to_bytes()
 
 
 def revoke_key(member: int, number: int) -> bytes:
     """Returns the change that revokes a key; a member can make it without votes."""
-    return bytes([HYBRID_CHANGE_REVOKE_KEY]) + member.to_bytes(8, "big") + number.to_bytes(2, "big")
+    return bytes([HYBRID_CHANGE_REVOKE_KEY]) + number_bytes("member", member, 8) + number_bytes("number", number, 2)
 
 
 def set_rule(prefix: bytes, member: int = HYBRID_EVERYONE, can_read: bool = False, can_write: bool = False) -> bytes:
     """Returns the change that sets the rights of a member, or of everyone, below a prefix."""
     rights = (HYBRID_RIGHT_READ if can_read else 0) + (HYBRID_RIGHT_WRITE if can_write else 0)
-    return bytes([HYBRID_CHANGE_SET_RULE]) + short(prefix) + member.to_bytes(8, "big") + bytes([rights])
+    return bytes([HYBRID_CHANGE_SET_RULE]) + short(prefix) + number_bytes("member", member, 8) + bytes([rights])
 
 
 def add_node(node: int, key: PublicKey) -> bytes:
     """Returns the change that adds a node."""
-    return bytes([HYBRID_CHANGE_ADD_NODE]) + node.to_bytes(4, "big") + key.to_bytes()
+    return bytes([HYBRID_CHANGE_ADD_NODE]) + number_bytes("node", node, 4) + key.to_bytes()
 
 
 def revoke_node(node: int) -> bytes:
     """Returns the change that revokes a node."""
-    return bytes([HYBRID_CHANGE_REVOKE_NODE]) + node.to_bytes(4, "big")
+    return bytes([HYBRID_CHANGE_REVOKE_NODE]) + number_bytes("node", node, 4)
 
 
 def set_quorum(admins: int) -> bytes:
     """Returns the change that sets the number of admins that must request a change."""
-    return bytes([HYBRID_CHANGE_SET_QUORUM]) + admins.to_bytes(2, "big")
+    return bytes([HYBRID_CHANGE_SET_QUORUM]) + number_bytes("admins", admins, 2)
 
 
 def change_body(change: bytes, until_ms: int) -> bytes:
     """Returns the body of `change`: enough admins must request the same change until the same time."""
-    return until_ms.to_bytes(8, "big") + change
+    return number_bytes("until_ms", until_ms, 8) + change
 
 
 # ---- signatures ----

@@ -15,7 +15,8 @@ from .errors import LinesideError
 class Session:
     """Session of a client: the server executes each of its packets once, by its sequence number.
 
-    Anyone who knows the token can use the session.
+    Anyone who knows the token can use the session. It belongs to one client at a time: of two equal packets with the
+    same number, which two clients with copies of a session send, only one is executed, and both get its outcome.
     """
 
     def __init__(self, slot: int, token: int, next: int, unanswered: Optional[bytes] = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from typing import NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional, Sequence, Union
 
 from ._generated import OPERATION, Operation, TransferCode
 from .errors import LinesideError
@@ -96,8 +96,15 @@ class InclusionProof(NamedTuple):
             raise SettlementError("the proof is wrong: it names another hash of its block")
         return proof
 
-    def verify(self, key: Optional[PublicKey] = None, block_hash: Optional[bytes] = None) -> ProvenOperation:
-        """Checks the proof against the server's key (`settlement.pub`), or the hash of a trusted block, or both."""
+    def verify(
+        self, key: Union[PublicKey, bytes, str, None] = None, block_hash: Optional[bytes] = None
+    ) -> ProvenOperation:
+        """Checks the proof against the server's key, or the hash of a trusted block, or both.
+
+        `key` is the content of the server's file `settlement.pub` (text or bytes: 66 hexadecimal digits), the 33 bytes
+        of the point, or a `lineside.keys.PublicKey`. Raises `SettlementError` if the proof is wrong.
+        """
+        key = None if key is None else _public_key(key)
         if key is None and block_hash is None:
             raise SettlementError("a proof shows nothing without a trusted value: give `key` or `block_hash`")
         if len(self.leaf) != OPERATION.size + 8:
@@ -118,6 +125,22 @@ class InclusionProof(NamedTuple):
             raise SettlementError(f"the operation in the proof has an unknown code: {operation.code}") from None
         balance = int.from_bytes(self.leaf[OPERATION.size :], "big")
         return ProvenOperation(operation, code, balance, self.block)
+
+
+def _public_key(key: Union[PublicKey, bytes, str]) -> PublicKey:
+    if isinstance(key, PublicKey):
+        return key
+    if not isinstance(key, (bytes, str)):
+        raise TypeError(f"{key!r}: a key is the content of `settlement.pub`, or a lineside.keys.PublicKey")
+    if isinstance(key, bytes) and len(key) == 34:
+        return PublicKey.from_bytes(key)
+    try:
+        if isinstance(key, bytes) and len(key) == 33:
+            return PublicKey("secp256k1", key)
+        text = (key if isinstance(key, str) else key.decode("ascii")).strip()
+        return PublicKey.parse(text if ":" in text else f"secp256k1:{text}")
+    except ValueError as error:
+        raise ValueError(f"this is no key as `settlement.pub` has it, 66 hexadecimal digits: {error}") from None
 
 
 def _root(leaf: bytes, index: int, count: int, path: Sequence[bytes]) -> Optional[bytes]:

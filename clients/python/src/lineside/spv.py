@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Optional, Sequence, TypeVar, Union
 
+from ._arguments import whole
 from ._core import Again, Call, NativeCall, Steps
 from ._generated import (
     HEADERS_HEAD,
@@ -45,7 +46,7 @@ from .spv_proof import (
     TransactionProof,
     WitnessProof,
     display,
-    from_display,
+    hash_bytes,
 )
 
 T = TypeVar("T")
@@ -76,13 +77,6 @@ class Answer(Generic[T]):
 
 class ServerRefused(Refused):
     """The server does not serve this operation, or not for this transaction. The message says why."""
-
-
-def _hash(id: Txid) -> bytes:
-    hash = from_display(id) if isinstance(id, str) else id
-    if len(hash) != 32:
-        raise ValueError(f"a TXID has 32 bytes, not {len(hash)}")
-    return hash
 
 
 def _height(height: int) -> Optional[int]:
@@ -223,14 +217,14 @@ class Requests:
     def root(self, txid: Txid) -> Steps[Answer[Optional[Location]]]:
         """Returns the block of a transaction; `None`: no connected block holds it. The server must be trusted."""
         answer: Answer[Optional[Location]]
-        answer = yield _Root(SPV_OP_ROOT, _hash(txid).ljust(ROOT_REPLY.size, b"\0"))
+        answer = yield _Root(SPV_OP_ROOT, hash_bytes(txid).ljust(ROOT_REPLY.size, b"\0"))
         return answer
 
     def roots(self, txids: Sequence[Txid]) -> Steps[Answer[list[Optional[Location]]]]:
         """Returns the blocks of 1 to 16 transactions, in their order, all at one tip."""
         if not 1 <= len(txids) <= SPV_ROOTS_MAX:
             raise ValueError(f"{len(txids)} TXIDs in one request: 1 to {SPV_ROOTS_MAX} are possible")
-        items = b"".join(_hash(txid).ljust(ROOT_ITEM.size, b"\0") for txid in txids)
+        items = b"".join(hash_bytes(txid).ljust(ROOT_ITEM.size, b"\0") for txid in txids)
         answer: Answer[list[Optional[Location]]]
         answer = yield _Roots(SPV_OP_ROOTS, ROOTS_HEAD.pack(bytes(32), 0, len(txids)) + items)
         return answer
@@ -239,7 +233,7 @@ class Requests:
         """Returns the proof of a transaction, not checked here; `None`: no connected block holds it."""
         room = _PROOF_ROOM
         while True:
-            body = _hash(txid).ljust(PROOF_REPLY.size + 32 * room, b"\0")
+            body = hash_bytes(txid).ljust(PROOF_REPLY.size + 32 * room, b"\0")
             answer: Union[Answer[Optional[TransactionProof]], _TooLong]
             answer = yield _Proof(SPV_OP_PROOF, body)
             if isinstance(answer, Answer):
@@ -257,11 +251,11 @@ class Requests:
 
         The proof does not show that the WTXID belongs to the TXID: compare header and index with those of `proof`.
         """
-        return self._witness(SPV_OP_WITNESS_PROOF, _hash(txid))
+        return self._witness(SPV_OP_WITNESS_PROOF, hash_bytes(txid))
 
     def wtxid_proof(self, wtxid: Txid) -> Steps[Answer[Optional[WitnessProof]]]:
         """Returns a witness proof by the WTXID alone, not checked here."""
-        return self._witness(SPV_OP_WTXID_PROOF, _hash(wtxid))
+        return self._witness(SPV_OP_WTXID_PROOF, hash_bytes(wtxid))
 
     def _witness(self, op: int, id: bytes) -> Steps[Answer[Optional[WitnessProof]]]:
         # The length of the coinbase is not known in advance, so the request has the maximum length.
@@ -277,9 +271,9 @@ class Requests:
 
     def headers(self, start: int, count: int = SPV_HEADERS_MAX) -> Steps[Answer[list[Header]]]:
         """Returns up to 14 headers from the height `start` on, not checked here; fewer at the end of the chain."""
-        if not 1 <= count <= SPV_HEADERS_MAX:
+        if not 1 <= whole("count", count, 2**32) <= SPV_HEADERS_MAX:
             raise ValueError(f"{count} headers in one request: 1 to {SPV_HEADERS_MAX} are possible")
-        body = start.to_bytes(4, "big") + count.to_bytes(4, "big")
+        body = whole("start", start, 2**32).to_bytes(4, "big") + count.to_bytes(4, "big")
         answer: Answer[list[Header]]
         answer = yield _Headers(start, body.ljust(HEADERS_HEAD.size + SPV_HEADER_BYTES * count, b"\0"))
         return answer
@@ -317,8 +311,8 @@ class Requests:
         yield from self.sync(chain)
         answer = yield from self.proof(txid)
         if answer.result is None:
-            raise NotFound(f"{display(_hash(txid))}: no connected block of the server holds it")
-        confirmations = chain.verify(answer.result, _hash(txid))
+            raise NotFound(f"{display(hash_bytes(txid))}: no connected block of the server holds it")
+        confirmations = chain.verify(answer.result, hash_bytes(txid))
         return Verified(answer.result, confirmations)
 
 
@@ -356,7 +350,7 @@ class Client(Blocking[Requests]):
 
     def paper_root(self, txid: Txid) -> Optional[bytes]:
         """Returns the Merkle root of the transaction's block by the paper's packet; `None`: unknown."""
-        return ask_once_blocking(self._address, _PaperRoot(_hash(txid)), self.timeout_s)
+        return ask_once_blocking(self._address, _PaperRoot(hash_bytes(txid)), self.timeout_s)
 
 
 class AsyncClient(Awaiting[Requests]):
@@ -377,4 +371,4 @@ class AsyncClient(Awaiting[Requests]):
 
     async def paper_root(self, txid: Txid) -> Optional[bytes]:
         """Returns the Merkle root of the transaction's block by the paper's packet; `None`: unknown."""
-        return await ask_once_async(self._address, _PaperRoot(_hash(txid)), self.timeout_s)
+        return await ask_once_async(self._address, _PaperRoot(hash_bytes(txid)), self.timeout_s)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import struct
-from typing import Mapping, NamedTuple, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence, Union
 
 from .errors import LinesideError
 
@@ -37,6 +37,16 @@ def from_display(text: str) -> bytes:
     if len(hash) != 32:
         raise ValueError(f"{text}: a hash has 64 hexadecimal digits")
     return hash
+
+
+def hash_bytes(id: Union[bytes, str]) -> bytes:
+    """Returns the 32 bytes of a TXID or WTXID, which is given in wire order or as explorers show it."""
+    hash = from_display(id) if isinstance(id, str) else id
+    if not isinstance(hash, (bytes, bytearray)):
+        raise TypeError(f"{id!r}: a TXID is 32 bytes, or 64 hexadecimal digits")
+    if len(hash) != 32:
+        raise ValueError(f"a TXID has 32 bytes, not {len(hash)}")
+    return bytes(hash)
 
 
 # ---- reasons ----

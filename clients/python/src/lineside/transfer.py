@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from itertools import starmap
+from contextlib import asynccontextmanager, contextmanager
 from typing import AsyncIterator, Iterable, Iterator, NamedTuple, Optional, Sequence, TypeVar, Union
-from uuid import UUID, uuid4
+from uuid import UUID
 
+from ._arguments import whole
 from ._core import DATAGRAM_BYTES_MAX, Again, Call, NativeCall, Steps
 from ._generated import (
     BALANCE_ITEM,
@@ -21,18 +22,9 @@ from ._generated import (
     REFER_HEAD,
     SESSION_BODY,
     SIGNED_HEAD,
-    TRANSFER_COMMAND_CREATE,
-    TRANSFER_COMMAND_FREEZE,
-    TRANSFER_COMMAND_ISSUE,
     TRANSFER_COMMAND_REFER,
-    TRANSFER_COMMAND_TRANSFER,
-    TRANSFER_COMMAND_UNFREEZE,
-    TRANSFER_CONTRACT_PENDING,
-    TRANSFER_CONTRACT_POST,
-    TRANSFER_CONTRACT_VOID,
     TRANSFER_DURABLE,
     TRANSFER_FLAG_KEYED,
-    TRANSFER_FLAG_LINKED,
     TRANSFER_OP_CLOSE,
     TRANSFER_OP_EXECUTE,
     TRANSFER_OP_OPEN,
@@ -52,12 +44,38 @@ from ._generated import (
 )
 from ._links import Address, Awaiting, Blocking, awaiting, blocking
 from ._paper import ask_once_async, ask_once_blocking
+from ._transfer_operations import (
+    OPERATIONS_MAX,
+    Account,
+    IdempotencyKey,
+    Name,
+    account_bytes,
+    create,
+    fingerprint,
+    freeze,
+    in_packets,
+    issue,
+    key_bytes,
+    keyed,
+    linked,
+    new_idempotency_key,
+    operation_key,
+    packed,
+    pending,
+    post,
+    post_all,
+    transfer,
+    unfreeze,
+    void,
+)
 from .errors import Busy, LinesideError, OutcomeUnknown, Refused
 from .keys import SecretKey
 from .session_file import Session, SessionFile
 from .settlement import Block, InclusionProof, ProvenOperation, SettlementError
 
 __all__ = [
+    "OPERATIONS_MAX",
+    "SIGNED_OPERATIONS_MAX",
     "Account",
     "AsyncClient",
     "Balance",
@@ -67,6 +85,7 @@ __all__ = [
     "Executed",
     "IdempotencyKey",
     "InclusionProof",
+    "Name",
     "Operation",
     "Outcome",
     "PacketId",
@@ -78,6 +97,7 @@ __all__ = [
     "SessionFile",
     "SettlementError",
     "TransferCode",
+    "account_bytes",
     "create",
     "fingerprint",
     "freeze",
@@ -89,246 +109,24 @@ __all__ = [
     "operation_key",
     "pending",
     "post",
+    "post_all",
     "transfer",
     "unfreeze",
     "void",
 ]
 
 T = TypeVar("T")
-Account = Union[int, str, bytes]
-#: Key by which the server executes an operation once: a UUID, or 16 bytes that are not all zero.
-IdempotencyKey = Union[UUID, bytes]
-
-#: Maximum number of operations in one datagram.
-OPERATIONS_MAX = (DATAGRAM_BYTES_MAX - NATIVE_HEADER.size - EXECUTE_HEAD.size) // OPERATION.size
 #: Maximum number of operations in one signed datagram.
 SIGNED_OPERATIONS_MAX = (
     DATAGRAM_BYTES_MAX - NATIVE_HEADER.size - SIGNED_HEAD.size - EXECUTE_HEAD.size
 ) // OPERATION.size
 
 _SIGNED_DOMAIN = b"lineside/transfer/1"
-_KEY_DOMAIN = b"lineside/python/idempotency-key/1"
 _CODES = {int(code): code for code in TransferCode}
 #: Indexes of the fields of an operation that a reply has.
 _CODE, _AMOUNT, _NUMBER = (Operation._fields.index(name) for name in ("code", "amount", "number"))
 _FLAGS, _UUID = (Operation._fields.index(name) for name in ("flags", "uuid"))
 _ZEROS = bytes(16)
-
-
-# ---- operations ----
-
-
-def account_bytes(account: Account) -> bytes:
-    """Returns the 16 bytes of an account."""
-    if isinstance(account, int):
-        return account.to_bytes(16, "big")
-    data = bytes.fromhex(account) if isinstance(account, str) else account
-    if len(data) != 16:
-        raise ValueError(f"{account!r}: an account is a number, 32 hexadecimal digits, or 16 bytes")
-    return data
-
-
-def new_idempotency_key() -> UUID:
-    """Makes a random idempotency key. Store it before the operation is sent, to be able to repeat the operation."""
-    return uuid4()
-
-
-def key_bytes(key: IdempotencyKey) -> bytes:
-    """Returns the 16 bytes of an idempotency key."""
-    data = key.bytes if isinstance(key, UUID) else key
-    if len(data) != 16 or data == _ZEROS:
-        raise ValueError(f"{key!r}: an idempotency key is a UUID, or 16 bytes that are not all zero")
-    return data
-
-
-def _with_key(operation: Operation, key: Optional[IdempotencyKey]) -> Operation:
-    """Gives an operation a key, which the field `uuid` contains."""
-    if key is None:
-        return operation
-    data = key_bytes(key)
-    if operation.uuid not in (_ZEROS, data):
-        uuid = operation.uuid.hex()
-        raise ValueError(f"key {data.hex()}: the same field has the uuid {uuid}; give only one of them")
-    return operation._replace(flags=operation.flags | TRANSFER_FLAG_KEYED, uuid=data)
-
-
-def _operation(
-    command: int,
-    source: Account,
-    destination: Account = _ZEROS,
-    amount: int = 0,
-    contract: int = 0,
-    uuid: bytes = _ZEROS,
-    timeout_s: int = 0,
-    idempotency_key: Optional[IdempotencyKey] = None,
-) -> Operation:
-    operation = Operation(
-        command=command,
-        contract=contract,
-        source=account_bytes(source),
-        destination=account_bytes(destination),
-        amount=amount,
-        uuid=uuid,
-        timeout_s=timeout_s,
-    )
-    return _with_key(operation, idempotency_key)
-
-
-def create(
-    account: Account,
-    amount: int = 0,
-    owner: Optional[bytes] = None,
-    idempotency_key: Optional[IdempotencyKey] = None,
-) -> Operation:
-    """Creates an account, and issues its first balance.
-
-    `owner` is the fingerprint of a key (`fingerprint`): only that key may then transfer from the account.
-    """
-    return _operation(TRANSFER_COMMAND_CREATE, account, owner or _ZEROS, amount, idempotency_key=idempotency_key)
-
-
-def issue(account: Account, amount: int, idempotency_key: Optional[IdempotencyKey] = None) -> Operation:
-    """Adds a new amount to an account."""
-    return _operation(TRANSFER_COMMAND_ISSUE, account, amount=amount, idempotency_key=idempotency_key)
-
-
-def transfer(
-    source: Account,
-    destination: Account,
-    amount: int,
-    uuid: bytes = _ZEROS,
-    idempotency_key: Optional[IdempotencyKey] = None,
-) -> Operation:
-    """Moves an amount.
-
-    `uuid` (16 bytes) is stored for the client and has no effect. With an `idempotency_key`, which takes the place of
-    `uuid`, the server executes the transfer once, in whichever session it is repeated.
-    """
-    operation = Operation(
-        command=TRANSFER_COMMAND_TRANSFER,
-        source=account_bytes(source),
-        destination=account_bytes(destination),
-        amount=amount,
-        uuid=uuid,
-    )
-    return operation if idempotency_key is None else _with_key(operation, idempotency_key)
-
-
-def pending(
-    source: Account,
-    destination: Account,
-    amount: int,
-    uuid: bytes,
-    timeout_s: int = 0,
-    idempotency_key: Optional[IdempotencyKey] = None,
-) -> Operation:
-    """Reserves an amount until it is posted, voided, or expires after `timeout_s` seconds (0: never).
-
-    `uuid` (16 bytes) names the pending transfer between the two accounts. An `idempotency_key` must be these 16 bytes,
-    too: an operation has one field for both.
-    """
-    contract = TRANSFER_CONTRACT_PENDING
-    return _operation(
-        TRANSFER_COMMAND_TRANSFER, source, destination, amount, contract, uuid, timeout_s, idempotency_key
-    )
-
-
-def post(
-    source: Account,
-    destination: Account,
-    uuid: bytes,
-    amount: int = 0,
-    idempotency_key: Optional[IdempotencyKey] = None,
-) -> Operation:
-    """Posts a pending transfer: `amount` of it (0: all of it); the rest is released.
-
-    An `idempotency_key` must be the `uuid` of the pending transfer, as for `pending`.
-    """
-    contract = TRANSFER_CONTRACT_POST
-    return _operation(TRANSFER_COMMAND_TRANSFER, source, destination, amount, contract, uuid, 0, idempotency_key)
-
-
-def void(
-    source: Account, destination: Account, uuid: bytes, idempotency_key: Optional[IdempotencyKey] = None
-) -> Operation:
-    """Cancels a pending transfer. An `idempotency_key` must be its `uuid`, as for `pending`."""
-    contract = TRANSFER_CONTRACT_VOID
-    return _operation(TRANSFER_COMMAND_TRANSFER, source, destination, 0, contract, uuid, 0, idempotency_key)
-
-
-def freeze(account: Account, idempotency_key: Optional[IdempotencyKey] = None) -> Operation:
-    """Blocks transfers into and out of an account."""
-    return _operation(TRANSFER_COMMAND_FREEZE, account, idempotency_key=idempotency_key)
-
-
-def unfreeze(account: Account, idempotency_key: Optional[IdempotencyKey] = None) -> Operation:
-    """Ends `freeze`."""
-    return _operation(TRANSFER_COMMAND_UNFREEZE, account, idempotency_key=idempotency_key)
-
-
-def operation_key(idempotency_key: IdempotencyKey, place: int) -> UUID:
-    """Returns the key of the operation at a place (from 0) of a batch that has an idempotency key.
-
-    The first operation has the batch's key itself; the key of each other one is the start of a SHA-256 digest over the
-    batch's key and the place.
-    """
-    return UUID(bytes=_place_key(key_bytes(idempotency_key), place))
-
-
-def _place_key(key: bytes, place: int) -> bytes:
-    return hashlib.sha256(_KEY_DOMAIN + key + place.to_bytes(8, "big")).digest()[:16] if place else key
-
-
-def keyed(operations: Iterable[Operation], idempotency_key: IdempotencyKey, start: int = 0) -> Iterator[Operation]:
-    """Gives each operation of a batch an idempotency key: `operation_key` of its place, which is counted from `start`.
-
-    A repetition must have the same operations at the same places. An operation that has a key already keeps it. The
-    key of a pending transfer, its post and its void is their `uuid`.
-    """
-    key = key_bytes(idempotency_key)
-    for place, operation in enumerate(operations, start):
-        if operation.flags & TRANSFER_FLAG_KEYED:
-            yield operation
-        elif operation.contract:
-            yield _with_key(operation, operation.uuid)
-        else:
-            yield _with_key(operation, _place_key(key, place))
-
-
-def linked(*operations: Operation) -> list[Operation]:
-    """Links operations: either all of them are executed or none. They must be in one packet."""
-    chain = [operation._replace(flags=operation.flags | TRANSFER_FLAG_LINKED) for operation in operations[:-1]]
-    return chain + list(operations[-1:])
-
-
-def in_packets(operations: Iterable[Operation], most: int = OPERATIONS_MAX) -> Iterator[list[Operation]]:
-    """Divides operations into packets of at most `most`, and leaves linked ones together."""
-    packet: list[Operation] = []
-    chain: list[Operation] = []
-    for operation in operations:
-        is_linked = operation.flags & TRANSFER_FLAG_LINKED
-        if not is_linked and not chain and len(packet) < most:
-            packet.append(operation)
-            continue
-        chain.append(operation)
-        if is_linked:
-            continue
-        if len(chain) > most:
-            raise ValueError(f"{len(chain)} linked operations do not fit a packet of {most}")
-        if len(packet) + len(chain) > most:
-            yield packet
-            packet = []
-        packet += chain
-        chain = []
-    if chain:
-        raise ValueError("the last operation is linked with a next one, which is missing")
-    if packet:
-        yield packet
-
-
-def fingerprint(key: SecretKey) -> bytes:
-    """Returns the 16 bytes by which an account identifies its owner's key."""
-    return hashlib.sha256(key.public.to_bytes()).digest()[:16]
 
 
 # ---- results ----
@@ -462,10 +260,14 @@ class _Execute(NativeCall[Executed]):
     def _id(self) -> PacketId:
         if self._key is not None:
             return PacketId(self._slot, self._sequence, (UUID(bytes=key_bytes(self._key)),))
-        fields = list(OPERATION.iter_unpack(self._operations))
-        has_keys = all(operation[_FLAGS] & TRANSFER_FLAG_KEYED for operation in fields)
-        keys = tuple(UUID(bytes=operation[_UUID]) for operation in fields) if has_keys else ()
-        return PacketId(self._slot, self._sequence, keys)
+        return PacketId(self._slot, self._sequence, packet_keys(self._operations))
+
+
+def packet_keys(operations: bytes) -> tuple[UUID, ...]:
+    """Returns the idempotency keys of the operations of a packet; empty if one of them has none."""
+    fields = list(OPERATION.iter_unpack(operations))
+    has_keys = all(operation[_FLAGS] & TRANSFER_FLAG_KEYED for operation in fields)
+    return tuple(UUID(bytes=operation[_UUID]) for operation in fields) if has_keys else ()
 
 
 def _signed_head(signer: SecretKey, body: bytes) -> bytes:
@@ -493,6 +295,8 @@ class _Refer(NativeCall["list[Optional[Balance]]"]):
 
 class _Paper(Call[Outcome]):
     def __init__(self, request: PaperTransfer) -> None:
+        for name, value in zip(request._fields, request):
+            whole(name, value, 2**32)
         self._request = request
         self.is_sent_once = request.transaction_id == 0 and request.command != TRANSFER_COMMAND_REFER
 
@@ -546,13 +350,31 @@ class Requests:
             raise Busy(f"{busy}; or this address has reached its limit of sessions") from None
         return Session(granted.slot, granted.token, granted.sequence)
 
-    def close(self, session: Session) -> Steps[None]:
-        """Closes a session. A session that the server does not know is closed already."""
+    def close(self, session: Session, force: bool = False) -> Steps[None]:
+        """Closes a session. A session that the server does not know is closed already.
+
+        A session with a packet that has no reply yet is not closed, but a `LinesideError`: without the session,
+        `resume` could never find the outcome of the packet. `resume` it first; or close it with `force`, if the
+        operations have idempotency keys, or if the outcome does not matter.
+        """
+        if session.unanswered is not None and not force:
+            raise LinesideError(
+                f"{PacketId(session.slot, session.next)} has no reply yet: call `resume` before the session is closed, "
+                "or give `force=True` to lose its outcome"
+            )
         try:
             yield _SessionCall(TRANSFER_OP_CLOSE, _session_body(session))
         except Refused as refused:
             if refused.status is not Status.NO_SESSION:
                 raise
+
+    def leave(self, session: Session) -> Steps[None]:
+        """Closes a session if that loses no outcome, and ignores that the server does not answer."""
+        if session.unanswered is None or packet_keys(session.unanswered):
+            try:
+                yield from self.close(session, force=True)
+            except LinesideError:
+                pass
 
     def next_sequence(self, session: Session) -> Steps[int]:
         """Returns the sequence number that the server expects next: above that of a packet, which then was executed."""
@@ -584,7 +406,7 @@ class Requests:
             raise ValueError(f"a packet holds 1 to {self.operations_max} operations, not {len(operations)}")
         if session.unanswered is not None:
             raise LinesideError(f"{PacketId(session.slot, session.next)} has no reply yet: call `resume` first")
-        session.begin(b"".join(starmap(OPERATION.pack, operations)))
+        session.begin(packed(operations))
         return (yield from self._send(session, False, key))
 
     def resume(self, session: Session) -> Steps[Optional[Executed]]:
@@ -700,6 +522,19 @@ class Client(Blocking[Requests]):
     resume = blocking(Requests.resume)
     refer = blocking(Requests.refer)
 
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """Opens a session for a `with` block, and closes it at the end.
+
+        The end of the block raises no error: if the server does not answer, the session stays open there until it has
+        not been used for days. A session with a packet that has no reply, and no idempotency keys, is left open.
+        """
+        session = self.open_session()
+        try:
+            yield session
+        finally:
+            self.run(self.requests.leave(session))
+
     def execute_all(
         self,
         packets: Iterable[Sequence[Operation]],
@@ -741,6 +576,15 @@ class AsyncClient(Awaiting[Requests]):
     execute = awaiting(Requests.execute)
     resume = awaiting(Requests.resume)
     refer = awaiting(Requests.refer)
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Session]:
+        """Opens a session for an `async with` block, and closes it at the end, like `Client.session`."""
+        session = await self.open_session()
+        try:
+            yield session
+        finally:
+            await self.run(self.requests.leave(session))
 
     def execute_all(
         self,
