@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	lineside "github.com/lineside/lineside/clients/go"
 	"github.com/lineside/lineside/clients/go/internal/layout"
 )
 
@@ -203,12 +204,23 @@ type Outcome struct {
 	Balance uint64
 	// Number is the number of the operation in the ledger; 0 if it was refused or has no number yet.
 	Number uint64
+
+	// err is the error of an operation of a pool without an outcome.
+	err error
 }
 
-// Err returns nil for an executed operation, and a [*RefusedError] for any other.
+// Err returns nil for an executed operation, and a [*RefusedError] for one that was not executed. For an operation of a
+// [Pool] without an outcome it returns [PoolOutcome].Err.
 func (o Outcome) Err() error {
-	if o.Code == CodeDone {
+	switch {
+	case o.err != nil:
+		return o.err
+	case o.Code == CodeDone:
 		return nil
+	case o.Code == CodeUnknown:
+		return &lineside.OutcomeUnknownError{Service: "transfer", Err: errors.New("the operation has no outcome")}
+	case o.Code == CodeNotExecuted:
+		return ErrNotSent
 	}
 	return &RefusedError{o.Code}
 }

@@ -128,7 +128,9 @@ func ParseProof(text []byte) (*Proof, error) {
 	proof := &Proof{
 		Operation: readOperation(&operation),
 		Outcome: Outcome{
-			Code(operation.Code), binary.BigEndian.Uint64(leaf[layout.OperationBytes:]), operation.Number,
+			Code:    Code(operation.Code),
+			Balance: binary.BigEndian.Uint64(leaf[layout.OperationBytes:]),
+			Number:  operation.Number,
 		},
 		Block: block,
 		leaf:  [leafBytes]byte(leaf),

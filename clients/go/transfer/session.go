@@ -195,7 +195,7 @@ func (s *Session) send(ctx context.Context, operations []Operation, packet []byt
 		for i := range result.Outcomes {
 			var item layout.Operation
 			item.Decode(body[layout.ExecuteHeadBytes+i*layout.OperationBytes:])
-			result.Outcomes[i] = Outcome{Code(item.Code), item.Amount, item.Number}
+			result.Outcomes[i] = Outcome{Code: Code(item.Code), Balance: item.Amount, Number: item.Number}
 		}
 		return true, nil
 	})
