@@ -12,10 +12,14 @@
 //
 // # Errors
 //
-// A call that only reads ends with a result, a [*StatusError] (the server refused), or a [*TimeoutError]. A call that
-// changes something may also end with an [*OutcomeUnknownError]: the request was sent, and no reply says if it was
-// executed. This error names the id with which the outcome can be found later, and the idempotency keys under which
-// operations of transfer can be repeated.
+// A call that only reads ends with a result, a [*StatusError] (the server refused), a [*TimeoutError], or the error of
+// its context. A call that changes something may also end with an [*OutcomeUnknownError]: the request was sent, and no
+// reply says if it was executed. This error names the id with which the outcome can be found later, and the idempotency
+// keys under which operations of transfer can be repeated.
+//
+// An error is of at most one of these three types: errors.As finds neither a [*TimeoutError] nor a [*StatusError] in an
+// [*OutcomeUnknownError]. errors.Is with [context.DeadlineExceeded] says only that the time was over. It is true for an
+// [*OutcomeUnknownError], too, and does not say if something was changed.
 package lineside
 
 import (
@@ -49,7 +53,11 @@ func (o *Options) CallTimeout() time.Duration {
 // ErrClosed is the error of calls on a closed client.
 var ErrClosed = errors.New("lineside: the client is closed")
 
-// TimeoutError says that no reply arrived in time. Nothing was changed by the call.
+// IsKnown returns true if this version of the module knows the status. A reply with any other status says nothing about
+// the request.
+func (s Status) IsKnown() bool { return s <= StatusNoCommitment }
+
+// TimeoutError says that no reply to a request that changes nothing arrived in time.
 type TimeoutError struct {
 	// Server is the address of the server.
 	Server string
@@ -115,7 +123,9 @@ type OutcomeUnknownError struct {
 	// Keys are the idempotency keys of the request's operations as UUIDs, in their order; only in transfer. An operation
 	// with a key can be sent again with the same key, in any session, and is executed once.
 	Keys []string
-	// Err is the reason why there is no reply, such as a [*TimeoutError] or the error of the context.
+	// Err is the reason why the outcome is unknown, such as a [*TimeoutError], the error of the context, or the
+	// [*StatusError] with which the server refused a repeated request. It says nothing about the outcome, and therefore
+	// errors.As does not find it in this error.
 	Err error
 }
 
@@ -135,5 +145,6 @@ func (e *OutcomeUnknownError) Error() string {
 	return fmt.Sprintf("%s: %v", text, e.Err)
 }
 
-// Unwrap returns the reason.
-func (e *OutcomeUnknownError) Unwrap() error { return e.Err }
+// Is returns true for the errors that the reason is or wraps, such as [context.DeadlineExceeded], [context.Canceled] and
+// [ErrClosed]. There is no method Unwrap, because the types of the reason's errors say that nothing was changed.
+func (e *OutcomeUnknownError) Is(target error) bool { return errors.Is(e.Err, target) }

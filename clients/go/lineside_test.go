@@ -6,6 +6,8 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -91,6 +93,19 @@ func TestErrorsSayWhatHappened(t *testing.T) {
 	unknown := &OutcomeUnknownError{Service: "transfer", ID: "1/2", Err: timeout}
 	if !errors.Is(unknown, context.DeadlineExceeded) {
 		t.Error("a timeout is not the error of a deadline")
+	}
+	for _, reason := range []error{timeout, &StatusError{Status: StatusNoSession}} {
+		err := fmt.Errorf("payment 7: %w", &OutcomeUnknownError{Service: "transfer", ID: "1/2", Err: reason})
+		var isTimeout *TimeoutError
+		var isRefused *StatusError
+		var isOfNet net.Error
+		var isUnknown *OutcomeUnknownError
+		if errors.As(err, &isTimeout) || errors.As(err, &isRefused) || errors.As(err, &isOfNet) || !errors.As(err, &isUnknown) {
+			t.Errorf("%v is not of one kind", err)
+		}
+	}
+	if last := StatusNoCommitment; !last.IsKnown() || (last + 1).IsKnown() || (last+1).String() != fmt.Sprintf("code %d", last+1) {
+		t.Errorf("%v is not the last known status", last)
 	}
 	for _, test := range []struct {
 		err  error

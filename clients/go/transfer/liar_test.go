@@ -3,6 +3,8 @@ package transfer
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -196,5 +198,70 @@ func TestOperationsOfARefusedPacketOfAPoolAreNotDone(t *testing.T) {
 		if (Outcome{Code: code}).Err() == nil {
 			t.Errorf("%v is no error", code)
 		}
+	}
+}
+
+func TestOnlyADefiniteRefusalIsARefusal(t *testing.T) {
+	const strange = lineside.Status(777)
+	if last := CodePendingExists; !last.isKnown() || (last + 1).isKnown() || (last+1).String() != fmt.Sprintf("code %d", last+1) {
+		t.Errorf("%v is not the last known code", last)
+	}
+	for _, test := range []struct {
+		status lineside.Status
+		// isRepeated means that the server answers only the second copy.
+		isRepeated, isUnknown, isUnanswered bool
+	}{
+		{lineside.StatusNoSession, false, false, false},
+		{lineside.StatusSequence, false, false, false},
+		{lineside.StatusUnauthorised, false, false, false},
+		{lineside.StatusNoRoom, false, false, false},
+		{lineside.StatusOutcomeUnknown, false, true, true},
+		{strange, false, true, true},
+		{lineside.StatusNoSession, true, true, false},
+		{lineside.StatusSequence, true, true, false},
+		{lineside.StatusReused, true, true, false},
+		{lineside.StatusNoRoom, true, true, true},
+		{lineside.StatusOutcomeUnknown, true, true, true},
+		{lineside.StatusUnauthorised, true, false, false},
+		{lineside.StatusBadRequest, true, false, false},
+	} {
+		for _, hasBody := range []bool{false, true} {
+			copies := 0
+			client, _ := startLiar(t, func(_ byte, body []byte) (lineside.Status, []byte, bool) {
+				copies++
+				var reply []byte
+				if hasBody {
+					reply = answered(body, CodeBusy)
+				}
+				return test.status, reply, !test.isRepeated || copies > 1
+			})
+			session := open(t, client)
+			payment := Transfer(Account(1), Account(2), 5).WithKey(NewIdempotencyKey())
+			result, err := session.Execute(t.Context(), payment)
+			var unknown *lineside.OutcomeUnknownError
+			var refused *lineside.StatusError
+			var timeout *lineside.TimeoutError
+			isUnknown, isRefused := errors.As(err, &unknown), errors.As(err, &refused)
+			if result != nil || isUnknown != test.isUnknown || isRefused == test.isUnknown || errors.As(err, &timeout) {
+				t.Errorf("%+v: %+v, %v", test, result, err)
+			}
+			if isUnknown && (unknown.ID != "1/1" || len(unknown.Keys) != 1 || !strings.Contains(err.Error(), test.status.String())) {
+				t.Errorf("%+v: the error does not name the request and the reason: %v", test, err)
+			}
+			if isUnanswered := session.Unanswered() != nil; isUnanswered != test.isUnanswered {
+				t.Errorf("%+v: unanswered: %v", test, isUnanswered)
+			}
+		}
+	}
+}
+
+func TestAReplyWithAnUnknownCodeIsNoOutcome(t *testing.T) {
+	client, _ := startLiar(t, func(_ byte, body []byte) (lineside.Status, []byte, bool) {
+		return lineside.StatusOK, answered(body, 999), true
+	})
+	result, err := open(t, client).Execute(t.Context(), Transfer(Account(1), Account(2), 5))
+	var unknown *lineside.OutcomeUnknownError
+	if !errors.As(err, &unknown) {
+		t.Errorf("%+v, %v", result, err)
 	}
 }

@@ -196,6 +196,9 @@ func readOperation(m *layout.Operation) Operation {
 	return o
 }
 
+// isKnown returns true for a code that a server of this version sends.
+func (c Code) isKnown() bool { return c <= CodePendingExists }
+
 // Outcome is the result of one operation.
 type Outcome struct {
 	// Code is [CodeDone], or the reason why the operation was not executed.

@@ -57,6 +57,8 @@ func (c *Client) Paper(ctx context.Context, request PaperRequest) (balance uint3
 			return transport.Ignore
 		case isRefusal && Code(reply.Amount) == CodeBusy:
 			return transport.Busy
+		case isRefusal && !Code(reply.Amount).isKnown():
+			return transport.Ignore
 		case isRefusal:
 			refused = &RefusedError{Code(reply.Amount)}
 		default:

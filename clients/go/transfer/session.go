@@ -77,8 +77,8 @@ func (s *Session) unknown(operations []Operation, err error) error {
 // succeeds.
 //
 // Errors: [ErrUnanswered]; a [*lineside.OutcomeUnknownError], after which [Session.Resolve] gets the result, and
-// operations with an [IdempotencyKey] can be executed again in any session; and the others of package lineside, after
-// which nothing was executed.
+// operations with an [IdempotencyKey] can be executed again in any session; and any other error, after which nothing was
+// executed.
 func (s *Session) Execute(ctx context.Context, operations ...Operation) (*Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,9 @@ func (s *Session) Execute(ctx context.Context, operations ...Operation) (*Result
 // Resolve repeats the packet that has no reply yet and returns its result. The server executes it if it was not
 // executed before, and repeats its first reply if it was.
 //
-// Errors: [ErrNothingUnanswered], and those of [Session.Execute].
+// Errors: [ErrNothingUnanswered], and those of [Session.Execute]. If [Session.Unanswered] returns nil after a
+// [*lineside.OutcomeUnknownError], the server has lost the session or the reply, and the outcome of operations without
+// an [IdempotencyKey] cannot be found any more.
 func (s *Session) Resolve(ctx context.Context) (*Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,6 +197,10 @@ func (s *Session) send(ctx context.Context, operations []Operation, packet []byt
 		for i := range result.Outcomes {
 			var item layout.Operation
 			item.Decode(body[layout.ExecuteHeadBytes+i*layout.OperationBytes:])
+			if !Code(item.Code).isKnown() {
+				// The reply does not say if the operation was executed.
+				return false, nil
+			}
 			result.Outcomes[i] = Outcome{Code: Code(item.Code), Balance: item.Amount, Number: item.Number}
 		}
 		return true, nil
@@ -205,14 +211,20 @@ func (s *Session) send(ctx context.Context, operations []Operation, packet []byt
 	case err == nil:
 		s.next++
 	case errors.As(err, &refused):
-		if !isRepetition || !leavesOpen(refused.Status) {
+		if !transport.LeavesOpen(refused.Status, isRepetition, definite) {
 			// The packet was not executed, and its number is free.
 			break
 		}
-		// The server has no reply to the packet: it cannot say what became of it, and never will.
 		err = s.unknown(operations, err)
-		if refused.Expected > s.next {
-			s.next = refused.Expected
+		switch refused.Status {
+		case lineside.StatusNoSession, lineside.StatusSequence, lineside.StatusReused:
+			// The server has no reply to the packet: it does not know its outcome, and never will.
+			if refused.Expected > s.next {
+				s.next = refused.Expected
+			}
+		default:
+			s.unanswered, s.packet = operations, packet
+			return nil, err
 		}
 	case sent > 0 || isRepetition:
 		s.unanswered, s.packet = operations, packet
@@ -230,13 +242,9 @@ func (s *Session) send(ctx context.Context, operations []Operation, packet []byt
 	return result, nil
 }
 
-// leavesOpen returns true for a refusal of a repeated packet that does not say if its first copy was executed.
-func leavesOpen(status lineside.Status) bool {
-	switch status {
-	case lineside.StatusNoSession, lineside.StatusSequence, lineside.StatusReused, lineside.StatusOutcomeUnknown:
-		return true
-	}
-	return false
+// definite has the statuses with which a repeated packet is refused only if its first copy was refused, too.
+var definite = []lineside.Status{
+	lineside.StatusUnauthorised, lineside.StatusBadRequest, lineside.StatusUnsupportedVersion,
 }
 
 // body returns slot and token of the session.

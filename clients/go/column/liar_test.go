@@ -1,0 +1,73 @@
+package column
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	lineside "github.com/lineside/lineside/clients/go"
+	"github.com/lineside/lineside/clients/go/internal/layout"
+	"github.com/lineside/lineside/clients/go/internal/livetest"
+)
+
+// startLiar returns a client of a false server that opens sessions as a real one does, and answers changes by the given
+// function.
+func startLiar(t *testing.T, change livetest.Lie) *Client {
+	t.Helper()
+	slot := uint32(0)
+	address := livetest.StartLiar(t, func(op byte, body []byte) (lineside.Status, []byte, bool) {
+		if op != layout.ColumnOpOpen {
+			return change(op, body)
+		}
+		var asked layout.ColumnSession
+		asked.Decode(body)
+		if asked.Challenge == [16]byte{} {
+			return lineside.StatusOK, (&layout.ColumnSession{Challenge: [16]byte{1}}).Append(nil), true
+		}
+		slot++
+		return lineside.StatusOK, (&layout.ColumnSession{Slot: slot, Token: 7}).Append(nil), true
+	})
+	client, err := Dial(t.Context(), address, &lineside.Options{Timeout: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func TestOnlyADefiniteRefusalIsARefusal(t *testing.T) {
+	const strange = lineside.Status(777)
+	for _, test := range []struct {
+		status lineside.Status
+		// isRepeated means that the server answers only the second copy.
+		isRepeated, isUnknown, isKept bool
+	}{
+		{lineside.StatusNoSession, false, false, false},
+		{lineside.StatusUnknownFamily, false, false, false},
+		{lineside.StatusNoRoom, false, false, false},
+		{lineside.StatusOutcomeUnknown, false, true, false},
+		{strange, false, true, true},
+		{lineside.StatusNoSession, true, true, false},
+		{lineside.StatusReused, true, true, false},
+		{lineside.StatusNoRoom, true, true, true},
+		{strange, true, true, true},
+		{lineside.StatusUnknownFamily, true, false, false},
+		{lineside.StatusBadRequest, true, false, false},
+	} {
+		copies := 0
+		client := startLiar(t, func(byte, []byte) (lineside.Status, []byte, bool) {
+			copies++
+			return test.status, nil, !test.isRepeated || copies > 1
+		})
+		err := client.Put(t.Context(), []byte("key"), foo, []byte("value"))
+		var unknown *lineside.OutcomeUnknownError
+		var refused *lineside.StatusError
+		isUnknown, isRefused := errors.As(err, &unknown), errors.As(err, &refused)
+		if isUnknown != test.isUnknown || isRefused == test.isUnknown {
+			t.Errorf("%+v: %v", test, err)
+		}
+		if isKept := isUnknown && client.unanswered[unknown.ID] != nil; isKept != test.isKept {
+			t.Errorf("%+v: the change is kept: %v", test, isKept)
+		}
+	}
+}
