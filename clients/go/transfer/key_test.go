@@ -76,7 +76,7 @@ func TestTheKeyIsInTheFieldOfTheUUID(t *testing.T) {
 	other := Transfer(one, two, 3).WithKey(key)
 	other.UUID = UUID{9}
 	for _, operation := range []Operation{
-		other, Pending(UUID{9}, one, two, 3, 0).WithKey(key), Post(UUID{}, one, two, 3).WithKey(key),
+		other, PendingForever(UUID{9}, one, two, 3).WithKey(key), Post(UUID{}, one, two, 3).WithKey(key),
 	} {
 		if _, err := session.Execute(t.Context(), operation); err == nil || !strings.Contains(err.Error(), key.String()) {
 			t.Errorf("%+v: %v", operation, err)
@@ -186,7 +186,7 @@ func TestKeysOfAccountsAndOfPendingTransfersAreTheirOwn(t *testing.T) {
 		{"each account has its own keys", "[done done]", []Operation{
 			Transfer(two, one, 10).WithKey(key), Transfer(two, one, 10).WithKey(key)}},
 		{"a pending transfer and its post have one UUID", "[done done done done]", []Operation{
-			Pending(id, three, two, 8, 0).WithKey(key), Pending(id, three, two, 8, 0).WithKey(key),
+			PendingForever(id, three, two, 8).WithKey(key), PendingForever(id, three, two, 8).WithKey(key),
 			Post(id, three, two, 6).WithKey(key), Post(id, three, two, 6).WithKey(key)}},
 		{"another post", "[id_reused]", []Operation{Post(id, three, two, 5).WithKey(key)}},
 	} {

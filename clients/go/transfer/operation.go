@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -92,6 +93,27 @@ type Operation struct {
 	Nonce uint32
 	// Timeout is the number of seconds until a pending transfer expires; 0: never.
 	Timeout uint32
+
+	// fault says why no packet may have the operation; empty if there is no reason.
+	fault string
+}
+
+// check returns an error if no packet may have the operation.
+func (o *Operation) check() error {
+	if o.fault != "" {
+		return errors.New(o.fault)
+	}
+	return o.checkKey()
+}
+
+// checkAll returns the error of the first operation that no packet may have.
+func checkAll(operations []Operation) error {
+	for i := range operations {
+		if err := operations[i].check(); err != nil {
+			return fmt.Errorf("operation %d of %d, nothing was sent: %w", i+1, len(operations), err)
+		}
+	}
+	return nil
 }
 
 // Create returns the operation that creates an account with an amount of new money.
@@ -114,11 +136,31 @@ func Transfer(from, to AccountID, amount uint64) Operation {
 	return Operation{Command: CommandTransfer, Source: from, Destination: to, Amount: amount}
 }
 
-// Pending returns the operation that reserves an amount for a transfer, until [Post] or [Void] with the same UUID and
-// accounts, or until the time is over; 0 means that it never expires.
+// Pending returns the operation that reserves an amount for a transfer, until [Post], [PostAll] or [Void] with the same
+// UUID and accounts, or until the time is over. The server counts whole seconds: the time is rounded up. Execute refuses
+// an operation with a time that is not above 0, or that is longer than 2^32 - 1 seconds, before it sends anything.
 func Pending(id UUID, from, to AccountID, amount uint64, timeout time.Duration) Operation {
+	o := PendingForever(id, from, to, amount)
+	seconds := timeout / time.Second
+	if timeout%time.Second > 0 {
+		seconds++
+	}
+	switch {
+	case timeout <= 0:
+		o.fault = fmt.Sprintf("transfer: the time %v of a pending transfer is not above 0; use PendingForever for one that "+
+			"does not expire", timeout)
+	case seconds > math.MaxUint32:
+		o.fault = fmt.Sprintf("transfer: the time %v of a pending transfer is above %d seconds", timeout, uint32(math.MaxUint32))
+	default:
+		o.Timeout = uint32(seconds)
+	}
+	return o
+}
+
+// PendingForever is like [Pending], without an end: the amount stays reserved until [Post], [PostAll] or [Void].
+func PendingForever(id UUID, from, to AccountID, amount uint64) Operation {
 	o := Transfer(from, to, amount)
-	o.Contract, o.UUID, o.Timeout = layout.TransferContractPending, id, uint32(timeout/time.Second)
+	o.Contract, o.UUID = layout.TransferContractPending, id
 	return o
 }
 

@@ -108,6 +108,9 @@ func without(err error) PoolOutcome {
 // An operation with an [IdempotencyKey] can be given again in another call instead, a chain of linked operations as a
 // whole.
 func (p *Pool) Execute(ctx context.Context, operations []Operation) ([]PoolOutcome, error) {
+	if err := checkAll(operations); err != nil {
+		return nil, err
+	}
 	packets, err := cut(operations, p.sessions[0].OperationsMax())
 	if err != nil {
 		return nil, err

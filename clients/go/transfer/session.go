@@ -88,10 +88,8 @@ func (s *Session) Execute(ctx context.Context, operations ...Operation) (*Result
 	if most := s.OperationsMax(); len(operations) == 0 || len(operations) > most {
 		return nil, fmt.Errorf("transfer: %d operations in one packet: 1 to %d are possible", len(operations), most)
 	}
-	for i := range operations {
-		if err := operations[i].checkKey(); err != nil {
-			return nil, err
-		}
+	if err := checkAll(operations); err != nil {
+		return nil, err
 	}
 	packet, err := s.build(operations)
 	if err != nil {

@@ -1,0 +1,85 @@
+package transfer
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	lineside "github.com/lineside/lineside/clients/go"
+	"github.com/lineside/lineside/clients/go/internal/layout"
+)
+
+// refuses ends the test if a session or a pool sends an operation that no packet may have.
+func refuses(t *testing.T, operation Operation, words string) {
+	t.Helper()
+	client, server := startLiar(t, func(_ byte, body []byte) (lineside.Status, []byte, bool) {
+		return lineside.StatusOK, answered(body, CodeDone), true
+	})
+	session := open(t, client)
+	pool, err := client.OpenPool(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := Transfer(Account(1), Account(2), 5)
+	_, err = session.Execute(t.Context(), good, operation)
+	if err == nil || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), "operation 2 of 2") {
+		t.Errorf("%+v in a session: %v", operation, err)
+	}
+	if outcomes, err := pool.Execute(t.Context(), []Operation{good, operation}); err == nil || outcomes != nil {
+		t.Errorf("%+v in a pool: %+v, %v", operation, outcomes, err)
+	}
+	if sent := server.packets.Load(); sent != 0 || session.Unanswered() != nil {
+		t.Errorf("%d packets were sent with %+v", sent, operation)
+	}
+	if _, err := session.Execute(t.Context(), good); err != nil {
+		t.Errorf("an operation after a refusal of the client: %v", err)
+	}
+}
+
+func TestThePendingTimeIsRoundedUp(t *testing.T) {
+	id, one, two := UUID{1}, Account(1), Account(2)
+	for _, test := range []struct {
+		timeout time.Duration
+		seconds uint32
+	}{
+		{1, 1}, {500 * time.Millisecond, 1}, {time.Second, 1}, {time.Second + 1, 2}, {time.Minute, 60},
+		{math.MaxUint32 * time.Second, math.MaxUint32},
+		{(math.MaxUint32-1)*time.Second + 1, math.MaxUint32},
+	} {
+		operation := Pending(id, one, two, 50, test.timeout)
+		var wire layout.Operation
+		wire.Decode(operation.append(nil))
+		if operation.check() != nil || wire.TimeoutS != test.seconds {
+			t.Errorf("%v is sent as %d s: %v", test.timeout, wire.TimeoutS, operation.check())
+		}
+	}
+	if forever := PendingForever(id, one, two, 50); forever.check() != nil || forever.Timeout != 0 {
+		t.Errorf("a pending transfer that never expires: %+v", forever)
+	}
+	for _, timeout := range []time.Duration{0, -1, -time.Second, math.MinInt64} {
+		refuses(t, Pending(id, one, two, 50, timeout), "not above 0")
+	}
+	for _, timeout := range []time.Duration{math.MaxUint32*time.Second + 1, 200 * 365 * 24 * time.Hour, math.MaxInt64} {
+		refuses(t, Pending(id, one, two, 50, timeout).Linked(), "above 4294967295 seconds")
+	}
+}
+
+func TestAPendingTransferOfHalfASecondExpires(t *testing.T) {
+	client := dial(t, start(t, "").Address("transfer"), patient)
+	session, id := open(t, client), UUID{1, 2, 3}
+	must(t)(session.Execute(t.Context(), Create(Account(1), 100), Create(Account(2), 0)))
+	must(t)(session.Execute(t.Context(), Pending(id, Account(1), Account(2), 50, 500*time.Millisecond)))
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		found, err := client.Refer(t.Context(), Account(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found[0].Held == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("20 s later, %d are held", found[0].Held)
+		}
+	}
+}
