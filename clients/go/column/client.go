@@ -199,6 +199,10 @@ func (c *Client) acquire(ctx context.Context) (*session, error) {
 
 // change makes a change of one cell.
 func (c *Client) change(ctx context.Context, r *request) (*Answer, error) {
+	// A request that no packet can hold, or that the server refuses without a look at the session, takes no session.
+	if _, err := r.build(); err != nil {
+		return nil, err
+	}
 	session, err := c.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -253,6 +257,10 @@ func (c *Client) send(ctx context.Context, change *change, isRepetition bool) (*
 			// The session is lost, and with it the reply to the first copy.
 		case lineside.StatusOutcomeUnknown:
 			// The server repeats this reply.
+			c.giveBack(change.session)
+		case lineside.StatusBadRequest, lineside.StatusUnauthorised, lineside.StatusUnsupportedVersion:
+			// The server refuses such a change before it counts it, and expects its number again.
+			change.session.nonce--
 			c.giveBack(change.session)
 		default:
 			if isOpen {

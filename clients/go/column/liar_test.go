@@ -71,3 +71,40 @@ func TestOnlyADefiniteRefusalIsARefusal(t *testing.T) {
 		}
 	}
 }
+
+// TestARefusedChangeUsesNoNumber has a server that counts changes as a real one does: those that it refuses as malformed
+// are not counted.
+func TestARefusedChangeUsesNoNumber(t *testing.T) {
+	for _, status := range []lineside.Status{
+		lineside.StatusBadRequest, lineside.StatusUnauthorised, lineside.StatusUnsupportedVersion, lineside.StatusUnknownFamily,
+	} {
+		last, requests := uint64(0), 0
+		client := startLiar(t, func(_ byte, body []byte) (lineside.Status, []byte, bool) {
+			var head layout.ColumnHead
+			head.Decode(body)
+			requests++
+			isCounted := status == lineside.StatusUnknownFamily
+			switch {
+			case requests%2 == 1 && !isCounted:
+				return status, nil, true
+			case head.Nonce != last+1:
+				return lineside.StatusSequence, nil, true
+			}
+			last++
+			if requests%2 == 1 {
+				return status, nil, true
+			}
+			return lineside.StatusOK, (&layout.ColumnReply{}).Append(nil), true
+		})
+		for i := range 6 {
+			err := client.Put(t.Context(), []byte("key"), foo, []byte("value"))
+			var refused *lineside.StatusError
+			switch {
+			case i%2 == 1 && err == nil:
+			case i%2 == 0 && errors.As(err, &refused) && refused.Status == status:
+			default:
+				t.Errorf("change %d of a server that refuses with %v: %v", i, status, err)
+			}
+		}
+	}
+}
