@@ -59,6 +59,8 @@ func TestTheKeyIsInTheFieldOfTheUUID(t *testing.T) {
 		{Create(one, 3).WithKey(key), layout.TransferFlagKeyed},
 		{Pending(id, one, two, 3, time.Minute).WithKey(key), layout.TransferFlagKeyed},
 		{Post(id, one, two, 3).WithKey(key), layout.TransferFlagKeyed},
+		{PostAll(id, one, two), 0},
+		{PostAll(id, one, two).WithKey(key).Linked(), layout.TransferFlagKeyed | layout.TransferFlagLinked},
 		{Void(id, one, two), 0},
 		{Operation{Command: CommandTransfer, Source: one, Destination: two, Amount: 1, UUID: id}, 0},
 	} {

@@ -80,7 +80,7 @@ type Operation struct {
 	Source AccountID
 	// Destination is the account that is paid; of a new account, the fingerprint of its owner's key.
 	Destination AccountID
-	// Amount is the amount.
+	// Amount is the amount. It is 0 for [Void], [PostAll], [Freeze] and [Unfreeze].
 	Amount uint64
 	// Timestamp is the time of the client's clock. The server stores it and does not use it.
 	Timestamp uint64
@@ -94,14 +94,28 @@ type Operation struct {
 	// Timeout is the number of seconds until a pending transfer expires; 0: never.
 	Timeout uint32
 
+	// postsAll means that the amount 0 of a post is the whole pending amount.
+	postsAll bool
 	// fault says why no packet may have the operation; empty if there is no reason.
 	fault string
 }
 
+// errIssueOfZero is the error of an issue that issues nothing.
+var errIssueOfZero = errors.New("transfer: the amount of an issue must be above 0")
+
+func (o *Operation) isPost() bool {
+	return o.Command == CommandTransfer && o.Contract == layout.TransferContractPost
+}
+
 // check returns an error if no packet may have the operation.
 func (o *Operation) check() error {
-	if o.fault != "" {
+	switch {
+	case o.fault != "":
 		return errors.New(o.fault)
+	case o.Amount == 0 && o.Command == CommandIssue:
+		return errIssueOfZero
+	case o.Amount == 0 && o.isPost() && !o.postsAll:
+		return errors.New("transfer: a post needs an amount above 0; use PostAll for the whole amount, or Void for nothing")
 	}
 	return o.checkKey()
 }
@@ -126,7 +140,7 @@ func CreateOwned(account AccountID, amount uint64, owner [16]byte) Operation {
 	return Operation{Command: CommandCreate, Source: account, Amount: amount, Destination: owner}
 }
 
-// Issue returns the operation that adds new money to an account.
+// Issue returns the operation that adds new money to an account. Execute refuses the amount 0 before it sends anything.
 func Issue(account AccountID, amount uint64) Operation {
 	return Operation{Command: CommandIssue, Source: account, Amount: amount}
 }
@@ -164,10 +178,18 @@ func PendingForever(id UUID, from, to AccountID, amount uint64) Operation {
 	return o
 }
 
-// Post returns the operation that executes a pending transfer, up to its amount. The rest is free again.
+// Post returns the operation that executes a pending transfer with this amount, which is at most the pending one. The
+// rest is free again. Execute refuses the amount 0 before it sends anything: in a packet, it means the whole amount.
 func Post(id UUID, from, to AccountID, amount uint64) Operation {
 	o := Transfer(from, to, amount)
 	o.Contract, o.UUID = layout.TransferContractPost, id
+	return o
+}
+
+// PostAll returns the operation that executes a pending transfer with its whole amount.
+func PostAll(id UUID, from, to AccountID) Operation {
+	o := Post(id, from, to, 0)
+	o.postsAll = true
 	return o
 }
 
@@ -229,6 +251,7 @@ func readOperation(m *layout.Operation) Operation {
 		Nonce:       m.Nonce,
 		Timeout:     m.TimeoutS,
 	}
+	o.postsAll = o.Amount == 0 && o.isPost()
 	if m.Flags&layout.TransferFlagKeyed != 0 {
 		o.Key = m.Uuid
 		if o.Contract == 0 {

@@ -83,3 +83,29 @@ func TestAPendingTransferOfHalfASecondExpires(t *testing.T) {
 		}
 	}
 }
+
+func TestAmountsOfZeroAreRefusedByTheClient(t *testing.T) {
+	id, one, two := UUID{1}, Account(1), Account(2)
+	refuses(t, Post(id, one, two, 0), "PostAll")
+	refuses(t, Post(id, one, two, 0).WithKey(IdempotencyKey(id)).Linked(), "PostAll")
+	post := Transfer(one, two, 0)
+	post.Contract, post.UUID = layout.TransferContractPost, id
+	refuses(t, post, "PostAll")
+	refuses(t, Issue(one, 0), "issue")
+	var client Client
+	if _, err := client.Paper(t.Context(), PaperRequest{Command: CommandIssue, TransactionID: 1, Source: 1}); err == nil {
+		t.Error("the paper's issue of 0 is sent")
+	}
+}
+
+func TestAPostOfAllPostsThePendingAmount(t *testing.T) {
+	client := dial(t, start(t, "").Address("transfer"), patient)
+	one, two := Account(1), Account(2)
+	session := open(t, client)
+	must(t)(session.Execute(t.Context(), Create(one, 100), Create(two, 0), Pending(UUID{1}, one, two, 50, time.Hour)))
+	must(t)(session.Execute(t.Context(), PostAll(UUID{1}, one, two)))
+	found, err := client.Refer(t.Context(), one, two)
+	if err != nil || found[0].Balance != 50 || found[0].Held != 0 || found[1].Balance != 50 {
+		t.Errorf("after the post: %+v, %+v, %v", found[0], found[1], err)
+	}
+}

@@ -40,6 +40,9 @@ func (r *PaperRequest) layout() layout.PaperTransfer {
 // "SOURCE/TRANSACTION ID": send the same request again, unless its transaction id is 0; and the others of package
 // lineside.
 func (c *Client) Paper(ctx context.Context, request PaperRequest) (balance uint32, err error) {
+	if request.Command == CommandIssue && request.Amount == 0 {
+		return 0, errIssueOfZero
+	}
 	sent := request.layout()
 	var refused error
 	accept := func(packet []byte) transport.Verdict {
