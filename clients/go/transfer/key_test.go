@@ -252,7 +252,7 @@ func TestAnUnknownOutcomeIsFoundInAnotherSessionByItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := must(t)(open(t, near).Execute(ctx, Transfer(one, two, 30).WithKey(key))).Outcomes[0]
-	if found != (Outcome{Code: CodeDone, Balance: 70, Number: 3}) {
+	if found != outcomeOf(CodeDone, 70, 3) {
 		t.Errorf("the outcome by the key is %+v", found)
 	}
 	// The session's file has the key, too.

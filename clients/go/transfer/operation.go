@@ -268,13 +268,24 @@ func (c Code) isKnown() bool { return c <= CodePendingExists }
 type Outcome struct {
 	// Code is [CodeDone], or the reason why the operation was not executed.
 	Code Code
-	// Balance is the balance of the source after the operation. It is not defined for a refused operation.
+	// Balance is the balance of the source after the operation. It is 0 if HasBalance is false.
 	Balance uint64
+	// HasBalance means that Balance is known. The reply to a refused operation says nothing about the balance:
+	// [Client.Refer] asks for it.
+	HasBalance bool
 	// Number is the number of the operation in the ledger; 0 if it was refused or has no number yet.
 	Number uint64
 
 	// err is the error of an operation of a pool without an outcome.
 	err error
+}
+
+// outcomeOf returns the outcome in a reply or in a sealed block.
+func outcomeOf(code Code, balance, number uint64) Outcome {
+	if code != CodeDone {
+		return Outcome{Code: code, Number: number}
+	}
+	return Outcome{Code: code, Balance: balance, HasBalance: true, Number: number}
 }
 
 // Err returns nil for an executed operation, and a [*RefusedError] for one that was not executed. For an operation of a

@@ -109,3 +109,33 @@ func TestAPostOfAllPostsThePendingAmount(t *testing.T) {
 		t.Errorf("after the post: %+v, %+v, %v", found[0], found[1], err)
 	}
 }
+
+func TestARefusalHasNoBalance(t *testing.T) {
+	client := dial(t, start(t, "").Address("transfer"), patient)
+	one, two := Account(1), Account(2)
+	result, err := open(t, client).Execute(t.Context(),
+		Create(one, 100), Create(two, 0), Transfer(one, two, 1000), Transfer(one, two, 100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []Outcome{
+		{Code: CodeDone, Balance: 100, HasBalance: true, Number: 1},
+		{Code: CodeDone, Balance: 0, HasBalance: true, Number: 2},
+		{Code: CodeInsufficientFunds},
+		{Code: CodeDone, Balance: 0, HasBalance: true, Number: 3},
+	} {
+		if result.Outcomes[i] != want {
+			t.Errorf("operation %d: %+v, not %+v", i, result.Outcomes[i], want)
+		}
+	}
+	// A server that sends a number all the same.
+	client, _ = startLiar(t, func(_ byte, body []byte) (lineside.Status, []byte, bool) {
+		reply := answered(body, CodeDone)
+		reply[layout.ExecuteHeadBytes+3] = byte(CodeFrozen)
+		return lineside.StatusOK, reply, true
+	})
+	result, err = open(t, client).Execute(t.Context(), Transfer(one, two, 1))
+	if err != nil || result.Outcomes[0].HasBalance || result.Outcomes[0].Balance != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}

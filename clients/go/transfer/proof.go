@@ -127,11 +127,9 @@ func ParseProof(text []byte) (*Proof, error) {
 	operation.Decode(leaf)
 	proof := &Proof{
 		Operation: readOperation(&operation),
-		Outcome: Outcome{
-			Code:    Code(operation.Code),
-			Balance: binary.BigEndian.Uint64(leaf[layout.OperationBytes:]),
-			Number:  operation.Number,
-		},
+		Outcome: outcomeOf(
+			Code(operation.Code), binary.BigEndian.Uint64(leaf[layout.OperationBytes:]), operation.Number,
+		),
 		Block: block,
 		leaf:  [leafBytes]byte(leaf),
 		index: printed.Index,

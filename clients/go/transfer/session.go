@@ -199,7 +199,7 @@ func (s *Session) send(ctx context.Context, operations []Operation, packet []byt
 				// The reply does not say if the operation was executed.
 				return false, nil
 			}
-			result.Outcomes[i] = Outcome{Code: Code(item.Code), Balance: item.Amount, Number: item.Number}
+			result.Outcomes[i] = outcomeOf(Code(item.Code), item.Amount, item.Number)
 		}
 		return true, nil
 	})
