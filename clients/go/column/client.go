@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -80,6 +81,11 @@ func Dial(ctx context.Context, address string, options *lineside.Options) (*Clie
 
 // Close ends all calls and closes the socket. The server closes the sessions when it needs their room.
 func (c *Client) Close() error { return c.conn.Close() }
+
+// Format writes the address of the server for every verb, because the client has the tokens of its sessions.
+func (c *Client) Format(out fmt.State, _ rune) {
+	_, _ = io.WriteString(out, "column: client of "+c.conn.Server())
+}
 
 // Resent returns the number of packets that were sent again.
 func (c *Client) Resent() uint64 { return c.conn.Resent() }

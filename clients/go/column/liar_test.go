@@ -2,6 +2,8 @@ package column
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +11,9 @@ import (
 	"github.com/lineside/lineside/clients/go/internal/layout"
 	"github.com/lineside/lineside/clients/go/internal/livetest"
 )
+
+// secretToken is the token of all sessions of a false server.
+const secretToken = 0x5ec4e7ca11ab1e
 
 // startLiar returns a client of a false server that opens sessions as a real one does, and answers changes by the given
 // function.
@@ -25,7 +30,7 @@ func startLiar(t *testing.T, change livetest.Lie) *Client {
 			return lineside.StatusOK, (&layout.ColumnSession{Challenge: [16]byte{1}}).Append(nil), true
 		}
 		slot++
-		return lineside.StatusOK, (&layout.ColumnSession{Slot: slot, Token: 7}).Append(nil), true
+		return lineside.StatusOK, (&layout.ColumnSession{Slot: slot, Token: secretToken}).Append(nil), true
 	})
 	client, err := Dial(t.Context(), address, &lineside.Options{Timeout: 300 * time.Millisecond})
 	if err != nil {
@@ -104,6 +109,30 @@ func TestARefusedChangeUsesNoNumber(t *testing.T) {
 			case i%2 == 0 && errors.As(err, &refused) && refused.Status == status:
 			default:
 				t.Errorf("change %d of a server that refuses with %v: %v", i, status, err)
+			}
+		}
+	}
+}
+
+func TestNoPrintedFormHasTheToken(t *testing.T) {
+	client := startLiar(t, func(byte, []byte) (lineside.Status, []byte, bool) {
+		return lineside.StatusOK, (&layout.ColumnReply{}).Append(nil), true
+	})
+	if err := client.Put(t.Context(), []byte("key"), foo, []byte("value")); err != nil {
+		t.Fatal(err)
+	}
+	if len(client.free) != 1 || client.free[0].token != secretToken {
+		t.Fatalf("there is no session with the token")
+	}
+	type owner struct {
+		Client *Client
+		hidden *Client
+	}
+	for _, value := range []any{client, owner{client, client}, &owner{client, client}, []*Client{client}} {
+		for _, verb := range strings.Fields("%v %+v %#v %s %q %d %x %X %o %t %p") {
+			text := fmt.Sprintf(verb, value)
+			if strings.Contains(text, fmt.Sprint(secretToken)) || strings.Contains(strings.ToLower(text), "5ec4e7ca") {
+				t.Errorf("%s of %T prints the token: %s", verb, value, text)
 			}
 		}
 	}

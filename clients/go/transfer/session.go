@@ -47,14 +47,14 @@ type Session struct {
 	client *Client
 	signer lineside.Signer
 	slot   uint32
-	token  uint64
+	token  secret[uint64]
 
 	mu   sync.Mutex
 	next uint64
 	// unanswered has the operations of the packet that was sent and has no reply, and packet its bytes; packet is nil
 	// if the packet was sent by an earlier process.
 	unanswered []Operation
-	packet     []byte
+	packet     secret[[]byte]
 	file       *sessionFile
 }
 
@@ -117,7 +117,7 @@ func (s *Session) Resolve(ctx context.Context) (*Result, error) {
 		return nil, ErrNothingUnanswered
 	}
 	// A copy, because the socket may still be sending the first packet, and this one gets another request id.
-	packet := bytes.Clone(s.packet)
+	packet := bytes.Clone(s.packet.get())
 	if packet == nil {
 		built, err := s.build(s.unanswered)
 		if err != nil {
@@ -149,7 +149,7 @@ func (s *Session) build(operations []Operation) ([]byte, error) {
 	}
 	begin := len(packet)
 	packet = (&layout.ExecuteHead{
-		Token:    s.token,
+		Token:    s.token.get(),
 		Sequence: s.next,
 		Slot:     s.slot,
 		Count:    uint16(len(operations)),
@@ -221,14 +221,14 @@ func (s *Session) send(ctx context.Context, operations []Operation, packet []byt
 				s.next = refused.Expected
 			}
 		default:
-			s.unanswered, s.packet = operations, packet
+			s.unanswered, s.packet = operations, hide(packet)
 			return nil, err
 		}
 	case sent > 0 || isRepetition:
-		s.unanswered, s.packet = operations, packet
+		s.unanswered, s.packet = operations, hide(packet)
 		return nil, s.unknown(operations, err)
 	}
-	s.unanswered, s.packet = nil, nil
+	s.unanswered, s.packet = nil, secret[[]byte]{}
 	if s.file != nil {
 		if failed := s.file.write(s, nil); failed != nil {
 			err = errors.Join(err, failed)
@@ -247,7 +247,7 @@ var definite = []lineside.Status{
 
 // body returns slot and token of the session.
 func (s *Session) body() *layout.SessionBody {
-	return &layout.SessionBody{Token: s.token, Slot: s.slot}
+	return &layout.SessionBody{Token: s.token.get(), Slot: s.slot}
 }
 
 // Check asks the server for the next number of the session. It differs from [Session.Next] if another client uses the

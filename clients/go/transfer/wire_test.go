@@ -48,7 +48,7 @@ func execute(t *testing.T, client *Client, request, reply []byte) (body []byte, 
 	}
 	var head layout.ExecuteHead
 	head.Decode(asked)
-	session.slot, session.token, session.next = head.Slot, head.Token, head.Sequence
+	session.slot, session.token, session.next = head.Slot, hide(head.Token), head.Sequence
 	var operations []Operation
 	for rest := asked[layout.ExecuteHeadBytes:]; len(rest) >= layout.OperationBytes; rest = rest[layout.OperationBytes:] {
 		var operation layout.Operation
