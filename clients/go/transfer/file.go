@@ -116,10 +116,12 @@ func (f *sessionFile) release() error {
 	return lock.Close()
 }
 
-// Release lets another process use the file of the session. The session must not be used any more.
+// Release lets another process use the file of the session. Afterwards all other calls return [ErrReleased], because
+// another process may have sent the next packet. A session without a file stays open at the server.
 func (s *Session) Release() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.isReleased = true
 	if s.file == nil {
 		return nil
 	}

@@ -1,7 +1,10 @@
 package transfer
 
 import (
+	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -137,5 +140,57 @@ func TestARefusalHasNoBalance(t *testing.T) {
 	result, err = open(t, client).Execute(t.Context(), Transfer(one, two, 1))
 	if err != nil || result.Outcomes[0].HasBalance || result.Outcomes[0].Balance != 0 {
 		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+func TestTheZeroKeyIsRefused(t *testing.T) {
+	var none IdempotencyKey
+	id, one, two := UUID{1}, Account(1), Account(2)
+	for _, operation := range []Operation{
+		Transfer(one, two, 5), Create(one, 5), Pending(id, one, two, 5, time.Hour), PostAll(id, one, two), Void(id, one, two),
+	} {
+		refuses(t, operation.WithKey(none), "the zero value is no idempotency key")
+		refuses(t, operation.WithKey(none).Linked(), "the zero value is no idempotency key")
+	}
+}
+
+func TestAReleasedSessionIsNotUsed(t *testing.T) {
+	client, server := startLiar(t, func(_ byte, body []byte) (lineside.Status, []byte, bool) {
+		return lineside.StatusOK, answered(body, CodeDone), true
+	})
+	ctx, good := t.Context(), Transfer(Account(1), Account(2), 5)
+	path := filepath.Join(t.TempDir(), "session")
+	for _, isClosed := range []bool{false, true} {
+		inFile, err := client.OpenFile(ctx, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, session := range []*Session{inFile, open(t, client)} {
+			must(t)(session.Execute(ctx, good))
+			end := session.Release
+			if isClosed {
+				end = func() error { return session.Close(ctx) }
+			}
+			if err := end(); err != nil {
+				t.Error(err)
+			}
+			before, _ := os.ReadFile(path)
+			sent := server.packets.Load()
+			_, executed := session.Execute(ctx, good)
+			_, resolved := session.Resolve(ctx)
+			_, checked := session.Check(ctx)
+			for _, err := range []error{executed, resolved, checked, session.Close(ctx)} {
+				if !errors.Is(err, ErrReleased) {
+					t.Errorf("a call after the end of a session: %v", err)
+				}
+			}
+			if err := session.Release(); err != nil {
+				t.Errorf("a second release: %v", err)
+			}
+			after, err := os.ReadFile(path)
+			if server.packets.Load() != sent || string(after) != string(before) || isClosed && err == nil {
+				t.Errorf("the session was used after its end; its file is %q", after)
+			}
+		}
 	}
 }

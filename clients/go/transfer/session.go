@@ -22,6 +22,9 @@ var ErrUnanswered = errors.New("transfer: an earlier packet of this session has 
 // ErrNothingUnanswered means that all packets of the session have their replies.
 var ErrNothingUnanswered = errors.New("transfer: no packet of this session waits for a reply")
 
+// ErrReleased means that the session was released or closed by this process: another process may use it.
+var ErrReleased = errors.New("transfer: the session was released or closed; open it again")
+
 // Result is the result of a packet.
 type Result struct {
 	// Outcomes has the outcome of each operation, in their order.
@@ -56,6 +59,8 @@ type Session struct {
 	unanswered []Operation
 	packet     secret[[]byte]
 	file       *sessionFile
+	// isReleased means that no call may use the session any more.
+	isReleased bool
 }
 
 // SignWith makes the session sign its packets from now on. Call it before the first use of the session.
@@ -76,13 +81,16 @@ func (s *Session) unknown(operations []Operation, err error) error {
 // except for those that are linked. Look at the outcome of each: an operation can be refused although the call
 // succeeds.
 //
-// Errors: [ErrUnanswered]; a [*lineside.OutcomeUnknownError], after which [Session.Resolve] gets the result, and
+// Errors: [ErrUnanswered]; [ErrReleased]; a [*lineside.OutcomeUnknownError], after which [Session.Resolve] gets the result, and
 // operations with an [IdempotencyKey] can be executed again in any session; and any other error, after which nothing was
 // executed.
 func (s *Session) Execute(ctx context.Context, operations ...Operation) (*Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.unanswered != nil {
+	switch {
+	case s.isReleased:
+		return nil, ErrReleased
+	case s.unanswered != nil:
 		return nil, ErrUnanswered
 	}
 	if most := s.OperationsMax(); len(operations) == 0 || len(operations) > most {
@@ -113,7 +121,10 @@ func (s *Session) Execute(ctx context.Context, operations ...Operation) (*Result
 func (s *Session) Resolve(ctx context.Context) (*Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.unanswered == nil {
+	switch {
+	case s.isReleased:
+		return nil, ErrReleased
+	case s.unanswered == nil:
 		return nil, ErrNothingUnanswered
 	}
 	// A copy, because the socket may still be sending the first packet, and this one gets another request id.
@@ -253,6 +264,12 @@ func (s *Session) body() *layout.SessionBody {
 // Check asks the server for the next number of the session. It differs from [Session.Next] if another client uses the
 // session, or if the server has lost it.
 func (s *Session) Check(ctx context.Context) (next uint64, err error) {
+	s.mu.Lock()
+	isReleased := s.isReleased
+	s.mu.Unlock()
+	if isReleased {
+		return 0, ErrReleased
+	}
 	reply, err := s.client.session(ctx, layout.TransferOpSession, s.body())
 	return reply.Sequence, err
 }
@@ -264,11 +281,14 @@ func (s *Session) Next() uint64 {
 	return s.next
 }
 
-// Close closes the session at the server, and removes its file.
+// Close closes the session at the server, and removes its file. Afterwards all calls return [ErrReleased].
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.unanswered != nil {
+	switch {
+	case s.isReleased:
+		return ErrReleased
+	case s.unanswered != nil:
 		return ErrUnanswered
 	}
 	_, err := s.client.session(ctx, layout.TransferOpClose, s.body())
@@ -280,6 +300,7 @@ func (s *Session) Close(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.isReleased = true
 	if s.file != nil {
 		return s.file.remove()
 	}
