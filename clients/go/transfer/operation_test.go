@@ -194,3 +194,35 @@ func TestAReleasedSessionIsNotUsed(t *testing.T) {
 		}
 	}
 }
+
+func TestAFileThatCannotBeWrittenLosesNoResult(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "session")
+	obstacle := path + ".new"
+	isBlocked := true
+	client, server := startLiar(t, func(_ byte, body []byte) (lineside.Status, []byte, bool) {
+		if isBlocked {
+			// The file was written before the packet was sent; it cannot be written after the reply.
+			isBlocked = false
+			if err := os.Mkdir(obstacle, 0o700); err != nil {
+				t.Error(err)
+			}
+		}
+		return lineside.StatusOK, answered(body, CodeDone), true
+	})
+	session, err := client.OpenFile(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := session.Execute(t.Context(), Transfer(Account(1), Account(2), 5))
+	var unknown *lineside.OutcomeUnknownError
+	if !errors.As(err, &unknown) || result != nil || unknown.ID != "1/1" || session.Unanswered() == nil {
+		t.Fatalf("a payment whose session file cannot be written: %+v, %v", result, err)
+	}
+	if err := os.Remove(obstacle); err != nil {
+		t.Fatal(err)
+	}
+	must(t)(session.Resolve(t.Context()))
+	if session.Next() != 2 || session.Unanswered() != nil || server.packets.Load() != 2 {
+		t.Errorf("after %d packets the next one is %d", server.packets.Load(), session.Next())
+	}
+}

@@ -81,9 +81,9 @@ func (s *Session) unknown(operations []Operation, err error) error {
 // except for those that are linked. Look at the outcome of each: an operation can be refused although the call
 // succeeds.
 //
-// Errors: [ErrUnanswered]; [ErrReleased]; a [*lineside.OutcomeUnknownError], after which [Session.Resolve] gets the result, and
-// operations with an [IdempotencyKey] can be executed again in any session; and any other error, after which nothing was
-// executed.
+// Errors: [ErrUnanswered]; [ErrReleased]; a [*lineside.OutcomeUnknownError], after which [Session.Resolve] gets the
+// result, and operations with an [IdempotencyKey] can be executed again in any session; and any other error, after which
+// nothing was executed.
 func (s *Session) Execute(ctx context.Context, operations ...Operation) (*Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,6 +242,12 @@ func (s *Session) send(ctx context.Context, operations []Operation, packet []byt
 	s.unanswered, s.packet = nil, secret[[]byte]{}
 	if s.file != nil {
 		if failed := s.file.write(s, nil); failed != nil {
+			if err == nil {
+				// The file still has the packet as unanswered, and so has the session: Resolve gets the reply again.
+				s.next--
+				s.unanswered, s.packet = operations, hide(packet)
+				return nil, s.unknown(operations, failed)
+			}
 			err = errors.Join(err, failed)
 		}
 	}
