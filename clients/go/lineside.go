@@ -6,9 +6,9 @@
 //
 // # Deadlines
 //
-// Every call takes a context. A call ends at the deadline of its context or after [Options].Timeout, whichever is
-// earlier. Until then the client sends the request again, with the same bytes and at growing intervals, because
-// datagrams can be lost. The servers execute a repeated change once.
+// Every call takes a context, whose deadline limits the whole call. [Options].Timeout limits each request of a call,
+// and most calls make one request. Until a request ends the client sends the request again, with the same bytes and at
+// growing intervals, because datagrams can be lost. The servers execute a repeated change once.
 //
 // # Errors
 //
@@ -33,12 +33,13 @@ import (
 // Version is the version of this module.
 const Version = "0.1.0"
 
-// DefaultTimeout is the time after which a call ends if neither its context nor [Options] has a shorter one.
+// DefaultTimeout is the time after which a request ends if [Options] has no other one and the context no earlier end.
 const DefaultTimeout = 10 * time.Second
 
 // Options are the options of a client of any service. A nil pointer is the same as the zero value.
 type Options struct {
-	// Timeout limits the duration of each call, in addition to the deadline of its context. 0 means [DefaultTimeout].
+	// Timeout limits the duration of each request to the server, in addition to the deadline of its call's context. A call
+	// that makes several requests, such as the opening of a session, can take longer. 0 means [DefaultTimeout].
 	Timeout time.Duration
 }
 
@@ -145,6 +146,6 @@ func (e *OutcomeUnknownError) Error() string {
 	return fmt.Sprintf("%s: %v", text, e.Err)
 }
 
-// Is returns true for the errors that the reason is or wraps, such as [context.DeadlineExceeded], [context.Canceled] and
-// [ErrClosed]. There is no method Unwrap, because the types of the reason's errors say that nothing was changed.
+// Is returns true for the errors that the reason is or wraps, such as [context.DeadlineExceeded], [context.Canceled]
+// and [ErrClosed]. There is no method Unwrap, because the types of the reason's errors say that nothing was changed.
 func (e *OutcomeUnknownError) Is(target error) bool { return errors.Is(e.Err, target) }

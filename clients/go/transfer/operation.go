@@ -151,8 +151,9 @@ func Transfer(from, to AccountID, amount uint64) Operation {
 }
 
 // Pending returns the operation that reserves an amount for a transfer, until [Post], [PostAll] or [Void] with the same
-// UUID and accounts, or until the time is over. The server counts whole seconds: the time is rounded up. Execute refuses
-// an operation with a time that is not above 0, or that is longer than 2^32 - 1 seconds, before it sends anything.
+// UUID and accounts, or until the time is over. The server counts whole seconds: the time is rounded up. Execute
+// refuses an operation with a time that is not above 0, or that is longer than 2^32 - 1 seconds, before it sends
+// anything.
 func Pending(id UUID, from, to AccountID, amount uint64, timeout time.Duration) Operation {
 	o := PendingForever(id, from, to, amount)
 	seconds := timeout / time.Second

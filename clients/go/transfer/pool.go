@@ -104,9 +104,9 @@ func without(err error) PoolOutcome {
 //
 // It returns the outcome of each operation in the given order, and an error if one has no outcome: the first
 // [*lineside.OutcomeUnknownError], or without one the first other error. A session whose packet has an unknown outcome
-// is used again after [Pool.Resolve] with the id in the error; if all sessions have such a packet, the rest is not sent.
-// An operation with an [IdempotencyKey] can be given again in another call instead, a chain of linked operations as a
-// whole.
+// is used again after [Pool.Resolve] with the id in the error; if all sessions have such a packet, the rest is not
+// sent. An operation with an [IdempotencyKey] can be given again in another call instead, a chain of linked operations
+// as a whole.
 func (p *Pool) Execute(ctx context.Context, operations []Operation) ([]PoolOutcome, error) {
 	if err := checkAll(operations); err != nil {
 		return nil, err

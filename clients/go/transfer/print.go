@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// String returns the slot of the session and the number of its next packet. Like all printed forms of a session, it does
-// not have the token, with which anybody could use the session.
+// String returns the slot of the session and the number of its next packet. Like all printed forms of a session, it
+// does not have the token, with which anybody could use the session.
 func (s *Session) String() string {
 	if s == nil {
 		return "transfer: no session"
