@@ -265,3 +265,19 @@ func TestAReplyWithAnUnknownCodeIsNoOutcome(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 }
+
+func TestAReplyOfAnotherPacketIsIgnored(t *testing.T) {
+	// Each offset is in one field of the head: token, sequence, slot, count.
+	for _, offset := range []int{0, 7, 8, 15, 16, 19, 21} {
+		client, _ := startLiar(t, func(_ byte, body []byte) (lineside.Status, []byte, bool) {
+			reply := answered(body, CodeDone)
+			reply[offset] ^= 0xff
+			return lineside.StatusOK, reply, true
+		})
+		result, err := open(t, client).Execute(t.Context(), Transfer(Account(1), Account(2), 5))
+		var unknown *lineside.OutcomeUnknownError
+		if !errors.As(err, &unknown) {
+			t.Errorf("a reply with another byte %d: %+v, %v", offset, result, err)
+		}
+	}
+}

@@ -199,7 +199,10 @@ func (s *Session) send(ctx context.Context, operations []Operation, packet []byt
 		if status != lineside.StatusOK {
 			return true, s.client.refused(status, head.Sequence)
 		}
-		if len(body) != layout.ExecuteHeadBytes+len(operations)*layout.OperationBytes || head.Sequence != s.next {
+		own := layout.ExecuteHead{
+			Token: s.token.get(), Sequence: s.next, Slot: s.slot, Count: uint16(len(operations)), Durability: head.Durability,
+		}
+		if len(body) != layout.ExecuteHeadBytes+len(operations)*layout.OperationBytes || head != own {
 			return false, nil
 		}
 		result.IsDurable = head.Durability == layout.TransferDurable
