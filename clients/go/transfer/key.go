@@ -58,8 +58,8 @@ func (k IdempotencyKey) isZero() bool { return k == IdempotencyKey{} }
 // The zero value is no key. Execute refuses an operation to which WithKey gave it before it sends anything, because the
 // operation would be executed again when it is repeated.
 func (o Operation) WithKey(key IdempotencyKey) Operation {
-	if key.isZero() && o.fault == "" {
-		o.fault = "transfer: the zero value is no idempotency key; make one with NewIdempotencyKey"
+	if key.isZero() && o.fault == 0 {
+		o.fault = faultZeroKey
 	}
 	o.Key = key
 	return o

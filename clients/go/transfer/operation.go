@@ -74,6 +74,11 @@ type Operation struct {
 	Command Command
 	// IsLinked means that this operation and the next one are executed together or not at all.
 	IsLinked bool
+	// postsAll means that the amount 0 of a post is the whole pending amount. It and fault are here because this is where
+	// they make the structure no larger.
+	postsAll bool
+	// fault is the reason why no packet may have the operation; 0 if there is none.
+	fault fault
 	// Contract is 0, or one of the values of pending transfers.
 	Contract uint32
 	// Source is the account that pays, is created or is affected.
@@ -93,11 +98,23 @@ type Operation struct {
 	Nonce uint32
 	// Timeout is the number of seconds until a pending transfer expires; 0: never.
 	Timeout uint32
+}
 
-	// postsAll means that the amount 0 of a post is the whole pending amount.
-	postsAll bool
-	// fault says why no packet may have the operation; empty if there is no reason.
-	fault string
+// fault is the reason why no packet may have an operation.
+type fault uint8
+
+const (
+	faultTimeNotPositive fault = 1 + iota
+	faultTimeTooLong
+	faultZeroKey
+)
+
+// faults has the errors of the faults; that of no fault is nil.
+var faults = [...]error{
+	faultTimeNotPositive: errors.New("transfer: the time of a pending transfer is not above 0; use PendingForever for one " +
+		"that does not expire"),
+	faultTimeTooLong: errors.New("transfer: the time of a pending transfer is above 4294967295 seconds"),
+	faultZeroKey:     errors.New("transfer: the zero value is no idempotency key; make one with NewIdempotencyKey"),
 }
 
 // errIssueOfZero is the error of an issue that issues nothing.
@@ -110,8 +127,8 @@ func (o *Operation) isPost() bool {
 // check returns an error if no packet may have the operation.
 func (o *Operation) check() error {
 	switch {
-	case o.fault != "":
-		return errors.New(o.fault)
+	case o.fault != 0:
+		return faults[o.fault]
 	case o.Amount == 0 && o.Command == CommandIssue:
 		return errIssueOfZero
 	case o.Amount == 0 && o.isPost() && !o.postsAll:
@@ -162,10 +179,9 @@ func Pending(id UUID, from, to AccountID, amount uint64, timeout time.Duration) 
 	}
 	switch {
 	case timeout <= 0:
-		o.fault = fmt.Sprintf("transfer: the time %v of a pending transfer is not above 0; use PendingForever for one that "+
-			"does not expire", timeout)
+		o.fault = faultTimeNotPositive
 	case seconds > math.MaxUint32:
-		o.fault = fmt.Sprintf("transfer: the time %v of a pending transfer is above %d seconds", timeout, uint32(math.MaxUint32))
+		o.fault = faultTimeTooLong
 	default:
 		o.Timeout = uint32(seconds)
 	}
@@ -269,11 +285,11 @@ func (c Code) isKnown() bool { return c <= CodePendingExists }
 type Outcome struct {
 	// Code is [CodeDone], or the reason why the operation was not executed.
 	Code Code
-	// Balance is the balance of the source after the operation. It is 0 if HasBalance is false.
-	Balance uint64
 	// HasBalance means that Balance is known. The reply to a refused operation says nothing about the balance:
 	// [Client.Refer] asks for it.
 	HasBalance bool
+	// Balance is the balance of the source after the operation. It is 0 if HasBalance is false.
+	Balance uint64
 	// Number is the number of the operation in the ledger; 0 if it was refused or has no number yet.
 	Number uint64
 
