@@ -62,6 +62,22 @@ func TestBothCurvesSignAndVerify(t *testing.T) {
 	}
 }
 
+func TestASignerIsPrintedAsItsPublicKey(t *testing.T) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p256, _ := NewP256Signer(private)
+	k1, _ := NewSecp256k1Signer([32]byte{7})
+	for _, signer := range []Signer{p256, k1} {
+		for _, verb := range strings.Fields("%v %+v %#v %s %q %d %x %t") {
+			if text := fmt.Sprintf(verb, signer); text != signer.PublicKey().String() {
+				t.Errorf("%s prints a signer as %s", verb, text)
+			}
+		}
+	}
+}
+
 func TestKeyFilesOfOthersAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	for _, test := range []struct {
