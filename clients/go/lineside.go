@@ -6,16 +6,20 @@
 //
 // # Deadlines
 //
-// Every call takes a context. A call ends at the deadline of its context or after [Options].Timeout, whichever is
-// earlier. Until then the client sends the request again, with the same bytes and at growing intervals, because
-// datagrams can be lost. The servers execute a repeated change once.
+// Every call takes a context, whose deadline limits the whole call. [Options].Timeout limits each request of a call,
+// and most calls make one request. Until a request ends the client sends the request again, with the same bytes and at
+// growing intervals, because datagrams can be lost. The servers execute a repeated change once.
 //
 // # Errors
 //
-// A call that only reads ends with a result, a [*StatusError] (the server refused), or a [*TimeoutError]. A call that
-// changes something may also end with an [*OutcomeUnknownError]: the request was sent, and no reply says if it was
-// executed. This error names the id with which the outcome can be found later, and the idempotency keys under which
-// operations of transfer can be repeated.
+// A call that only reads ends with a result, a [*StatusError] (the server refused), a [*TimeoutError], or the error of
+// its context. A call that changes something may also end with an [*OutcomeUnknownError]: the request was sent, and no
+// reply says if it was executed. This error names the id with which the outcome can be found later, and the idempotency
+// keys under which operations of transfer can be repeated.
+//
+// An error is of at most one of these three types: errors.As finds neither a [*TimeoutError] nor a [*StatusError] in an
+// [*OutcomeUnknownError]. errors.Is with [context.DeadlineExceeded] says only that the time was over. It is true for an
+// [*OutcomeUnknownError], too, and does not say if something was changed.
 package lineside
 
 import (
@@ -29,12 +33,13 @@ import (
 // Version is the version of this module.
 const Version = "0.1.0"
 
-// DefaultTimeout is the time after which a call ends if neither its context nor [Options] has a shorter one.
+// DefaultTimeout is the time after which a request ends if [Options] has no other one and the context no earlier end.
 const DefaultTimeout = 10 * time.Second
 
 // Options are the options of a client of any service. A nil pointer is the same as the zero value.
 type Options struct {
-	// Timeout limits the duration of each call, in addition to the deadline of its context. 0 means [DefaultTimeout].
+	// Timeout limits the duration of each request to the server, in addition to the deadline of its call's context. A call
+	// that makes several requests, such as the opening of a session, can take longer. 0 means [DefaultTimeout].
 	Timeout time.Duration
 }
 
@@ -49,7 +54,11 @@ func (o *Options) CallTimeout() time.Duration {
 // ErrClosed is the error of calls on a closed client.
 var ErrClosed = errors.New("lineside: the client is closed")
 
-// TimeoutError says that no reply arrived in time. Nothing was changed by the call.
+// IsKnown returns true if this version of the module knows the status. A reply with any other status says nothing about
+// the request.
+func (s Status) IsKnown() bool { return s <= StatusNoCommitment }
+
+// TimeoutError says that no reply to a request that changes nothing arrived in time.
 type TimeoutError struct {
 	// Server is the address of the server.
 	Server string
@@ -115,7 +124,9 @@ type OutcomeUnknownError struct {
 	// Keys are the idempotency keys of the request's operations as UUIDs, in their order; only in transfer. An operation
 	// with a key can be sent again with the same key, in any session, and is executed once.
 	Keys []string
-	// Err is the reason why there is no reply, such as a [*TimeoutError] or the error of the context.
+	// Err is the reason why the outcome is unknown, such as a [*TimeoutError], the error of the context, or the
+	// [*StatusError] with which the server refused a repeated request. It says nothing about the outcome, and therefore
+	// errors.As does not find it in this error.
 	Err error
 }
 
@@ -135,5 +146,6 @@ func (e *OutcomeUnknownError) Error() string {
 	return fmt.Sprintf("%s: %v", text, e.Err)
 }
 
-// Unwrap returns the reason.
-func (e *OutcomeUnknownError) Unwrap() error { return e.Err }
+// Is returns true for the errors that the reason is or wraps, such as [context.DeadlineExceeded], [context.Canceled]
+// and [ErrClosed]. There is no method Unwrap, because the types of the reason's errors say that nothing was changed.
+func (e *OutcomeUnknownError) Is(target error) bool { return errors.Is(e.Err, target) }

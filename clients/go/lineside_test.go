@@ -6,6 +6,8 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -60,6 +62,22 @@ func TestBothCurvesSignAndVerify(t *testing.T) {
 	}
 }
 
+func TestASignerIsPrintedAsItsPublicKey(t *testing.T) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p256, _ := NewP256Signer(private)
+	k1, _ := NewSecp256k1Signer([32]byte{7})
+	for _, signer := range []Signer{p256, k1} {
+		for _, verb := range strings.Fields("%v %+v %#v %s %q %d %x %t") {
+			if text := fmt.Sprintf(verb, signer); text != signer.PublicKey().String() {
+				t.Errorf("%s prints a signer as %s", verb, text)
+			}
+		}
+	}
+}
+
 func TestKeyFilesOfOthersAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	for _, test := range []struct {
@@ -91,6 +109,19 @@ func TestErrorsSayWhatHappened(t *testing.T) {
 	unknown := &OutcomeUnknownError{Service: "transfer", ID: "1/2", Err: timeout}
 	if !errors.Is(unknown, context.DeadlineExceeded) {
 		t.Error("a timeout is not the error of a deadline")
+	}
+	for _, reason := range []error{timeout, &StatusError{Status: StatusNoSession}} {
+		err := fmt.Errorf("payment 7: %w", &OutcomeUnknownError{Service: "transfer", ID: "1/2", Err: reason})
+		var isTimeout *TimeoutError
+		var isRefused *StatusError
+		var isOfNet net.Error
+		var isUnknown *OutcomeUnknownError
+		if errors.As(err, &isTimeout) || errors.As(err, &isRefused) || errors.As(err, &isOfNet) || !errors.As(err, &isUnknown) {
+			t.Errorf("%v is not of one kind", err)
+		}
+	}
+	if last := StatusNoCommitment; !last.IsKnown() || (last + 1).IsKnown() || (last+1).String() != fmt.Sprintf("code %d", last+1) {
+		t.Errorf("%v is not the last known status", last)
 	}
 	for _, test := range []struct {
 		err  error

@@ -2,6 +2,8 @@ package lineside
 
 import (
 	"errors"
+	"fmt"
+	"io"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
@@ -26,6 +28,11 @@ func NewSecp256k1Signer(secret [32]byte) (Signer, error) {
 }
 
 func (s *secp256k1Signer) PublicKey() PublicKey { return s.public }
+
+// Format writes the public key for every verb.
+func (s *secp256k1Signer) Format(out fmt.State, _ rune) {
+	_, _ = io.WriteString(out, s.public.String())
+}
 
 func (s *secp256k1Signer) Sign(digest [32]byte) ([64]byte, error) {
 	var out [64]byte

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"os"
 	"runtime"
@@ -128,6 +129,9 @@ func NewP256Signer(secret *ecdsa.PrivateKey) (Signer, error) {
 }
 
 func (s *p256Signer) PublicKey() PublicKey { return s.public }
+
+// Format writes the public key for every verb.
+func (s *p256Signer) Format(out fmt.State, _ rune) { _, _ = io.WriteString(out, s.public.String()) }
 
 func (s *p256Signer) Sign(digest [32]byte) ([64]byte, error) {
 	var out [64]byte

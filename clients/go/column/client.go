@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -80,6 +81,11 @@ func Dial(ctx context.Context, address string, options *lineside.Options) (*Clie
 
 // Close ends all calls and closes the socket. The server closes the sessions when it needs their room.
 func (c *Client) Close() error { return c.conn.Close() }
+
+// Format writes the address of the server for every verb, because the client has the tokens of its sessions.
+func (c *Client) Format(out fmt.State, _ rune) {
+	_, _ = io.WriteString(out, "column: client of "+c.conn.Server())
+}
 
 // Resent returns the number of packets that were sent again.
 func (c *Client) Resent() uint64 { return c.conn.Resent() }
@@ -199,6 +205,10 @@ func (c *Client) acquire(ctx context.Context) (*session, error) {
 
 // change makes a change of one cell.
 func (c *Client) change(ctx context.Context, r *request) (*Answer, error) {
+	// A request that no packet can hold, or that the server refuses without a look at the session, takes no session.
+	if _, err := r.build(); err != nil {
+		return nil, err
+	}
 	session, err := c.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -220,6 +230,19 @@ func (c *Client) giveBack(session *session) {
 	c.free = append(c.free, session)
 }
 
+// keep keeps a change whose outcome is unknown, for [Client.Resolve].
+func (c *Client) keep(change *change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unanswered[change.id()] = change
+}
+
+// definite has the statuses with which a repeated change is refused only if its first copy was refused, too.
+var definite = []lineside.Status{
+	lineside.StatusBadRequest, lineside.StatusNotANumber, lineside.StatusTooLong, lineside.StatusUnauthorised,
+	lineside.StatusUnknownFamily, lineside.StatusUnsupportedVersion,
+}
+
 // send sends a change, and keeps it if its outcome stays unknown.
 func (c *Client) send(ctx context.Context, change *change, isRepetition bool) (*Answer, error) {
 	var answer *Answer
@@ -229,28 +252,36 @@ func (c *Client) send(ctx context.Context, change *change, isRepetition bool) (*
 	})
 	isRepetition = isRepetition || sent > 1
 	var refused *lineside.StatusError
+	unknown := &lineside.OutcomeUnknownError{Service: "column", ID: change.id(), Err: err}
 	switch {
 	case err == nil:
 		c.giveBack(change.session)
 	case errors.As(err, &refused):
+		isOpen := transport.LeavesOpen(refused.Status, isRepetition, definite)
 		switch refused.Status {
 		case lineside.StatusNoSession, lineside.StatusSequence, lineside.StatusReused:
-			// The session is lost. The refusal of a repetition does not say what became of the first copy.
-			if isRepetition {
-				return nil, &lineside.OutcomeUnknownError{Service: "column", ID: change.id(), Err: err}
-			}
+			// The session is lost, and with it the reply to the first copy.
 		case lineside.StatusOutcomeUnknown:
+			// The server repeats this reply.
 			c.giveBack(change.session)
-			return nil, &lineside.OutcomeUnknownError{Service: "column", ID: change.id(), Err: err}
+		case lineside.StatusBadRequest, lineside.StatusUnauthorised, lineside.StatusUnsupportedVersion:
+			// The server refuses such a change before it counts it, and expects its number again.
+			change.session.nonce--
+			c.giveBack(change.session)
 		default:
-			c.giveBack(change.session)
+			if isOpen {
+				c.keep(change)
+			} else {
+				c.giveBack(change.session)
+			}
+		}
+		if isOpen {
+			return nil, unknown
 		}
 		return nil, err
 	case sent > 0 || isRepetition:
-		c.mu.Lock()
-		c.unanswered[change.id()] = change
-		c.mu.Unlock()
-		return nil, &lineside.OutcomeUnknownError{Service: "column", ID: change.id(), Err: err}
+		c.keep(change)
+		return nil, unknown
 	default:
 		change.session.nonce--
 		c.giveBack(change.session)

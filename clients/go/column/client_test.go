@@ -133,9 +133,6 @@ func TestChangesOfACell(t *testing.T) {
 	if err := client.Put(ctx, key, foo, make([]byte, 2000)); !errors.Is(err, ErrTooLong) {
 		t.Errorf("a long value: %v", err)
 	}
-	if err := client.Put(ctx, nil, foo, []byte("a")); !errors.As(err, &refused) {
-		t.Errorf("an empty key: %v", err)
-	}
 	if err := client.SwitchOff(ctx, true); err != nil {
 		t.Error(err)
 	}
@@ -222,5 +219,35 @@ func TestAScanContinuesAfterACutKey(t *testing.T) {
 	}
 	if rows.continueAfter(&Row{Key: bytes.Repeat([]byte{0xff}, 255), LeftOut: &LeftOut{IsKeyCut: true}}) {
 		t.Errorf("a scan continues behind the last possible key with %q", rows.Start)
+	}
+}
+
+func TestAChangeSucceedsAfterARefusedOne(t *testing.T) {
+	client := dial(t, start(t).Address("column"))
+	ctx, key, value := t.Context(), []byte("key"), []byte("value")
+	for _, test := range []struct {
+		what   string
+		key    []byte
+		column string
+	}{
+		{"an empty key", nil, foo},
+		{"a long key", make([]byte, 256), foo},
+		{"no family", key, "nocolon"},
+		{"an empty family", key, ":foo"},
+		{"a zero", key, "entry:\x00"},
+	} {
+		for range 3 {
+			err := client.Put(ctx, test.key, test.column, value)
+			var refused *lineside.StatusError
+			if err == nil || errors.As(err, &refused) {
+				t.Errorf("%s is not refused before it is sent: %v", test.what, err)
+			}
+			if err := client.Put(ctx, key, foo, value); err != nil {
+				t.Errorf("a change after one with %s: %v", test.what, err)
+			}
+		}
+	}
+	if len(client.free) != 1 || client.free[0].slot == 0 && client.free[0].token == 0 {
+		t.Errorf("one session was enough, and there are %d", len(client.free))
 	}
 }

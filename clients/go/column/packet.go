@@ -3,7 +3,9 @@ package column
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lineside/lineside/clients/go/internal/layout"
 	"github.com/lineside/lineside/clients/go/internal/transport"
@@ -29,6 +31,15 @@ type request struct {
 	replyBytes int
 }
 
+// isChange returns true for the operations that change a cell.
+func isChange(op byte) bool {
+	switch op {
+	case layout.ColumnOpPut, layout.ColumnOpDelete, layout.ColumnOpIncrement, layout.ColumnOpCheckAndPut, layout.ColumnOpAppend:
+		return true
+	}
+	return false
+}
+
 // build returns the packet.
 func (r *request) build() ([]byte, error) {
 	parts := [][]byte{r.start, r.stop, r.value, r.expected}
@@ -40,6 +51,8 @@ func (r *request) build() ([]byte, error) {
 	switch {
 	case len(r.columns) == 0 || len(r.columns) > 255:
 		return nil, fmt.Errorf("column: %d columns in one request: 1 to 255 are possible", len(r.columns))
+	case isChange(r.op) && len(r.start) == 0:
+		return nil, errors.New("column: the key of a row has at least 1 byte")
 	case len(r.start) > 255 || len(r.stop) > 255:
 		return nil, fmt.Errorf("column: a key has at most 255 bytes: %w", ErrTooLong)
 	case size > packetBytesMax:
@@ -52,9 +65,10 @@ func (r *request) build() ([]byte, error) {
 	r.head.ExpectedBytes = uint16(len(r.expected))
 	packet := r.head.Append(transport.NewPacket(r.op, size-layout.NativeHeaderBytes))
 	for _, name := range r.columns {
-		if name == "" || len(name) > layout.ColumnNameBytesMax || bytes.IndexByte([]byte(name), 0) >= 0 {
-			return nil, fmt.Errorf("column: %q is not the name of a column: it has 1 to %d bytes without zeros, as FAMILY:QUALIFIER",
-				name, layout.ColumnNameBytesMax)
+		isName := strings.Index(name, ":") > 0 && len(name) <= layout.ColumnNameBytesMax && !strings.Contains(name, "\x00")
+		if !isName {
+			return nil, fmt.Errorf("column: %q is not the name of a column: it has the form FAMILY:QUALIFIER, and at most %d "+
+				"bytes without zeros", name, layout.ColumnNameBytesMax)
 		}
 		packet = append(packet, name...)
 		packet = append(packet, make([]byte, layout.ColumnNameBytesMax-len(name))...)

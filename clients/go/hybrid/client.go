@@ -36,7 +36,8 @@ type Transport interface {
 	// Read sends a request that only reads. sign returns the request, with a new signature for each transmission,
 	// because a read counts only once, too.
 	Read(ctx context.Context, op byte, sign func() ([]byte, error)) (*Answer, error)
-	// Write sends a request that changes something, and repeats it unchanged. isSent is false only if no copy was sent.
+	// Write sends a request that changes something, and repeats it unchanged. isSent is false only if no copy was sent,
+	// or if all copies were refused.
 	Write(ctx context.Context, op byte, request []byte) (answer *Answer, isSent bool, err error)
 	// Close ends all calls.
 	Close() error
@@ -60,7 +61,7 @@ func (c *Client) Close() error { return c.transport.Close() }
 // Identity returns who signs the requests.
 func (c *Client) Identity() Identity { return c.identity }
 
-// RefusedError says that the node refused a request: nothing was written.
+// RefusedError says that the node refused a request: nothing was written. [Client.Outcome] explains [CodeUnknown].
 type RefusedError struct {
 	// Code is the reason.
 	Code Code
@@ -128,10 +129,10 @@ func (c *Client) write(ctx context.Context, body body) (Placed, error) {
 			return Placed{ID: id}, &lineside.OutcomeUnknownError{Service: "hybrid", ID: id.String(), Err: err}
 		case err != nil:
 			return Placed{ID: id}, err
-		case answer.Code == CodeOutcomeUnknown:
+		case answer.leavesOpen():
 			err := &RefusedError{answer.Code}
 			return Placed{ID: id}, &lineside.OutcomeUnknownError{Service: "hybrid", ID: id.String(), Err: err}
-		case answer.Code != CodeDone && answer.Code != CodeRecorded || answer.Version == nil:
+		case answer.Code != CodeDone && answer.Code != CodeRecorded:
 			placed := Placed{ID: id, Code: answer.Code}
 			if answer.Version != nil {
 				placed.Version = *answer.Version
@@ -140,6 +141,12 @@ func (c *Client) write(ctx context.Context, body body) (Placed, error) {
 		}
 		return Placed{id, *answer.Version, answer.Code}, nil
 	}
+}
+
+// leavesOpen returns true if the answer to a write does not say if it was executed.
+func (a *Answer) leavesOpen() bool {
+	isWritten := a.Code == CodeDone || a.Code == CodeRecorded
+	return a.Code == CodeOutcomeUnknown || a.Code > CodeOldVersion || isWritten && a.Version == nil
 }
 
 // Write executes a transaction.
@@ -173,10 +180,15 @@ func (c *Client) Change(ctx context.Context, change Change, until time.Time) (Pl
 
 // Outcome returns the place and the code of a transaction.
 //
-// Errors: a [*RefusedError] with [CodeUnknown] if the ledger has no such transaction, or with [CodeOutcomeUnknown] if
-// the node does not know yet: ask again later.
+// Errors: a [*RefusedError] with [CodeUnknown] if the ledger has no such transaction, and a
+// [*lineside.OutcomeUnknownError] if the node does not know yet: ask again later. [CodeUnknown] is final only after the
+// request has expired by the clock of the node, 30 seconds after it was signed; until then the request may still arrive.
 func (c *Client) Outcome(ctx context.Context, id ID) (Placed, error) {
 	answer, err := c.read(ctx, outcomeBody{id})
+	var refused *RefusedError
+	if errors.As(err, &refused) && (&Answer{Code: refused.Code}).leavesOpen() {
+		return Placed{ID: id}, &lineside.OutcomeUnknownError{Service: "hybrid", ID: id.String(), Err: err}
+	}
 	if err != nil {
 		return Placed{ID: id}, err
 	}

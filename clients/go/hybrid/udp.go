@@ -100,6 +100,11 @@ func (u *udpTransport) Read(ctx context.Context, op byte, sign func() ([]byte, e
 	return answer, err
 }
 
+// definite has the statuses with which a repeated request is refused only if its first copy was refused, too.
+var definite = []lineside.Status{
+	lineside.StatusBadRequest, lineside.StatusUnauthorised, lineside.StatusUnsupportedVersion,
+}
+
 func (u *udpTransport) Write(ctx context.Context, _ byte, request []byte) (*Answer, bool, error) {
 	packet, err := datagram(request, 0)
 	if err != nil {
@@ -108,12 +113,12 @@ func (u *udpTransport) Write(ctx context.Context, _ byte, request []byte) (*Answ
 	isRetry := func(code Code) bool { return code == CodeBusy }
 	answer, sent, err := u.exchange(ctx, &transport.Request{Packet: packet, Pause: writePause}, isRetry)
 	var refused *lineside.StatusError
-	if errors.As(err, &refused) {
+	if errors.As(err, &refused) && !transport.LeavesOpen(refused.Status, sent > 1, definite) {
 		return nil, false, err
 	}
 	if err == nil && sent > 1 {
 		switch answer.Code {
-		case CodeReadOnly, CodeRevoked, CodeExpired:
+		case CodeReadOnly, CodeRevoked, CodeExpired, CodeNonceUsed:
 			// An earlier copy may have been executed.
 			answer = &Answer{Code: CodeOutcomeUnknown}
 		}

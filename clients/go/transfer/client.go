@@ -197,5 +197,5 @@ func (c *Client) Open(ctx context.Context) (*Session, error) {
 		}
 		return nil, err
 	}
-	return &Session{client: c, slot: granted.Slot, token: granted.Token, next: granted.Sequence}, nil
+	return &Session{client: c, slot: granted.Slot, token: hide(granted.Token), next: granted.Sequence}, nil
 }

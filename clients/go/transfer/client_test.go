@@ -227,7 +227,7 @@ func TestLinkedAndPendingOperations(t *testing.T) {
 	if !errors.As(result.Err(), &refused) || refused.Code != CodeLinkedFailed {
 		t.Errorf("the error of the result is %v", result.Err())
 	}
-	must(t)(session.Execute(ctx, Pending(UUID{1}, one, two, 40, time.Minute), Pending(UUID{2}, one, two, 5, 0)))
+	must(t)(session.Execute(ctx, Pending(UUID{1}, one, two, 40, time.Minute), PendingForever(UUID{2}, one, two, 5)))
 	found, err := client.Refer(ctx, one, two, Account(3))
 	if err != nil || *found[0] != (Balance{100, 45, 3, false}) || found[2] != nil {
 		t.Errorf("balances: %+v, %v", found[0], err)

@@ -64,7 +64,7 @@ func (c *Client) openLocked(ctx context.Context, file *sessionFile) (*Session, e
 	if err := json.Unmarshal(text, &content); err != nil {
 		return nil, fmt.Errorf("%s: this file holds no session: %w", file.path, err)
 	}
-	session := &Session{client: c, slot: content.Slot, token: content.Token, next: content.Next, file: file}
+	session := &Session{client: c, slot: content.Slot, token: hide(content.Token), next: content.Next, file: file}
 	for _, digits := range content.Unanswered {
 		bytes, err := hex.DecodeString(digits)
 		if err != nil || len(bytes) != layout.OperationBytes {
@@ -79,7 +79,7 @@ func (c *Client) openLocked(ctx context.Context, file *sessionFile) (*Session, e
 
 // write replaces the file.
 func (f *sessionFile) write(s *Session, unanswered []Operation) error {
-	content := sessionContent{Slot: s.slot, Token: s.token, Next: s.next}
+	content := sessionContent{Slot: s.slot, Token: s.token.get(), Next: s.next}
 	for i := range unanswered {
 		content.Unanswered = append(content.Unanswered, hex.EncodeToString(unanswered[i].append(nil)))
 	}
@@ -116,10 +116,12 @@ func (f *sessionFile) release() error {
 	return lock.Close()
 }
 
-// Release lets another process use the file of the session. The session must not be used any more.
+// Release lets another process use the file of the session. Afterwards all other calls return [ErrReleased], because
+// another process may have sent the next packet. A session without a file stays open at the server.
 func (s *Session) Release() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.isReleased = true
 	if s.file == nil {
 		return nil
 	}

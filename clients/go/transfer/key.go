@@ -14,8 +14,8 @@ import (
 //
 // A key belongs to the operation's source account: operations of two accounts may have the same key. Only executed
 // operations are remembered, for 24 hours unless the server is configured otherwise. Any UUID is a key:
-// IdempotencyKey(id) for a [16]byte such as a uuid.UUID of github.com/google/uuid. The zero value means that an
-// operation has no key.
+// IdempotencyKey(id) for a [16]byte such as a uuid.UUID of github.com/google/uuid. The zero value of the field
+// [Operation].Key means that an operation has no key.
 type IdempotencyKey [16]byte
 
 // NewIdempotencyKey returns a random key (a UUID of version 4). Store it with the operation before the operation is
@@ -54,7 +54,13 @@ func (k IdempotencyKey) isZero() bool { return k == IdempotencyKey{} }
 // a pending transfer. Therefore the key of [Pending], [Post] and [Void] must equal the UUID of the pending transfer.
 // The server distinguishes the three operations all the same, and each has an outcome of its own. In a chain of linked
 // operations either all have a key or none has.
+//
+// The zero value is no key. Execute refuses an operation to which WithKey gave it before it sends anything, because the
+// operation would be executed again when it is repeated.
 func (o Operation) WithKey(key IdempotencyKey) Operation {
+	if key.isZero() && o.fault == 0 {
+		o.fault = faultZeroKey
+	}
 	o.Key = key
 	return o
 }

@@ -59,6 +59,8 @@ func TestTheKeyIsInTheFieldOfTheUUID(t *testing.T) {
 		{Create(one, 3).WithKey(key), layout.TransferFlagKeyed},
 		{Pending(id, one, two, 3, time.Minute).WithKey(key), layout.TransferFlagKeyed},
 		{Post(id, one, two, 3).WithKey(key), layout.TransferFlagKeyed},
+		{PostAll(id, one, two), 0},
+		{PostAll(id, one, two).WithKey(key).Linked(), layout.TransferFlagKeyed | layout.TransferFlagLinked},
 		{Void(id, one, two), 0},
 		{Operation{Command: CommandTransfer, Source: one, Destination: two, Amount: 1, UUID: id}, 0},
 	} {
@@ -76,7 +78,7 @@ func TestTheKeyIsInTheFieldOfTheUUID(t *testing.T) {
 	other := Transfer(one, two, 3).WithKey(key)
 	other.UUID = UUID{9}
 	for _, operation := range []Operation{
-		other, Pending(UUID{9}, one, two, 3, 0).WithKey(key), Post(UUID{}, one, two, 3).WithKey(key),
+		other, PendingForever(UUID{9}, one, two, 3).WithKey(key), Post(UUID{}, one, two, 3).WithKey(key),
 	} {
 		if _, err := session.Execute(t.Context(), operation); err == nil || !strings.Contains(err.Error(), key.String()) {
 			t.Errorf("%+v: %v", operation, err)
@@ -186,7 +188,7 @@ func TestKeysOfAccountsAndOfPendingTransfersAreTheirOwn(t *testing.T) {
 		{"each account has its own keys", "[done done]", []Operation{
 			Transfer(two, one, 10).WithKey(key), Transfer(two, one, 10).WithKey(key)}},
 		{"a pending transfer and its post have one UUID", "[done done done done]", []Operation{
-			Pending(id, three, two, 8, 0).WithKey(key), Pending(id, three, two, 8, 0).WithKey(key),
+			PendingForever(id, three, two, 8).WithKey(key), PendingForever(id, three, two, 8).WithKey(key),
 			Post(id, three, two, 6).WithKey(key), Post(id, three, two, 6).WithKey(key)}},
 		{"another post", "[id_reused]", []Operation{Post(id, three, two, 5).WithKey(key)}},
 	} {
@@ -250,7 +252,7 @@ func TestAnUnknownOutcomeIsFoundInAnotherSessionByItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := must(t)(open(t, near).Execute(ctx, Transfer(one, two, 30).WithKey(key))).Outcomes[0]
-	if found != (Outcome{CodeDone, 70, 3}) {
+	if found != outcomeOf(CodeDone, 70, 3) {
 		t.Errorf("the outcome by the key is %+v", found)
 	}
 	// The session's file has the key, too.

@@ -5,9 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
+	lineside "github.com/lineside/lineside/clients/go"
 	"github.com/lineside/lineside/clients/go/internal/layout"
 )
 
@@ -72,13 +74,18 @@ type Operation struct {
 	Command Command
 	// IsLinked means that this operation and the next one are executed together or not at all.
 	IsLinked bool
+	// postsAll means that the amount 0 of a post is the whole pending amount. It and fault are here because this is where
+	// they make the structure no larger.
+	postsAll bool
+	// fault is the reason why no packet may have the operation; 0 if there is none.
+	fault fault
 	// Contract is 0, or one of the values of pending transfers.
 	Contract uint32
 	// Source is the account that pays, is created or is affected.
 	Source AccountID
 	// Destination is the account that is paid; of a new account, the fingerprint of its owner's key.
 	Destination AccountID
-	// Amount is the amount.
+	// Amount is the amount. It is 0 for [Void], [PostAll], [Freeze] and [Unfreeze].
 	Amount uint64
 	// Timestamp is the time of the client's clock. The server stores it and does not use it.
 	Timestamp uint64
@@ -93,6 +100,53 @@ type Operation struct {
 	Timeout uint32
 }
 
+// fault is the reason why no packet may have an operation.
+type fault uint8
+
+const (
+	faultTimeNotPositive fault = 1 + iota
+	faultTimeTooLong
+	faultZeroKey
+)
+
+// faults has the errors of the faults; that of no fault is nil.
+var faults = [...]error{
+	faultTimeNotPositive: errors.New("transfer: the time of a pending transfer is not above 0; use PendingForever for one " +
+		"that does not expire"),
+	faultTimeTooLong: errors.New("transfer: the time of a pending transfer is above 4294967295 seconds"),
+	faultZeroKey:     errors.New("transfer: the zero value is no idempotency key; make one with NewIdempotencyKey"),
+}
+
+// errIssueOfZero is the error of an issue that issues nothing.
+var errIssueOfZero = errors.New("transfer: the amount of an issue must be above 0")
+
+func (o *Operation) isPost() bool {
+	return o.Command == CommandTransfer && o.Contract == layout.TransferContractPost
+}
+
+// check returns an error if no packet may have the operation.
+func (o *Operation) check() error {
+	switch {
+	case o.fault != 0:
+		return faults[o.fault]
+	case o.Amount == 0 && o.Command == CommandIssue:
+		return errIssueOfZero
+	case o.Amount == 0 && o.isPost() && !o.postsAll:
+		return errors.New("transfer: a post needs an amount above 0; use PostAll for the whole amount, or Void for nothing")
+	}
+	return o.checkKey()
+}
+
+// checkAll returns the error of the first operation that no packet may have.
+func checkAll(operations []Operation) error {
+	for i := range operations {
+		if err := operations[i].check(); err != nil {
+			return fmt.Errorf("operation %d of %d, nothing was sent: %w", i+1, len(operations), err)
+		}
+	}
+	return nil
+}
+
 // Create returns the operation that creates an account with an amount of new money.
 func Create(account AccountID, amount uint64) Operation {
 	return Operation{Command: CommandCreate, Source: account, Amount: amount}
@@ -103,7 +157,7 @@ func CreateOwned(account AccountID, amount uint64, owner [16]byte) Operation {
 	return Operation{Command: CommandCreate, Source: account, Amount: amount, Destination: owner}
 }
 
-// Issue returns the operation that adds new money to an account.
+// Issue returns the operation that adds new money to an account. Execute refuses the amount 0 before it sends anything.
 func Issue(account AccountID, amount uint64) Operation {
 	return Operation{Command: CommandIssue, Source: account, Amount: amount}
 }
@@ -113,18 +167,46 @@ func Transfer(from, to AccountID, amount uint64) Operation {
 	return Operation{Command: CommandTransfer, Source: from, Destination: to, Amount: amount}
 }
 
-// Pending returns the operation that reserves an amount for a transfer, until [Post] or [Void] with the same UUID and
-// accounts, or until the time is over; 0 means that it never expires.
+// Pending returns the operation that reserves an amount for a transfer, until [Post], [PostAll] or [Void] with the same
+// UUID and accounts, or until the time is over. The server counts whole seconds: the time is rounded up. Execute
+// refuses an operation with a time that is not above 0, or that is longer than 2^32 - 1 seconds, before it sends
+// anything.
 func Pending(id UUID, from, to AccountID, amount uint64, timeout time.Duration) Operation {
-	o := Transfer(from, to, amount)
-	o.Contract, o.UUID, o.Timeout = layout.TransferContractPending, id, uint32(timeout/time.Second)
+	o := PendingForever(id, from, to, amount)
+	seconds := timeout / time.Second
+	if timeout%time.Second > 0 {
+		seconds++
+	}
+	switch {
+	case timeout <= 0:
+		o.fault = faultTimeNotPositive
+	case seconds > math.MaxUint32:
+		o.fault = faultTimeTooLong
+	default:
+		o.Timeout = uint32(seconds)
+	}
 	return o
 }
 
-// Post returns the operation that executes a pending transfer, up to its amount. The rest is free again.
+// PendingForever is like [Pending], without an end: the amount stays reserved until [Post], [PostAll] or [Void].
+func PendingForever(id UUID, from, to AccountID, amount uint64) Operation {
+	o := Transfer(from, to, amount)
+	o.Contract, o.UUID = layout.TransferContractPending, id
+	return o
+}
+
+// Post returns the operation that executes a pending transfer with this amount, which is at most the pending one. The
+// rest is free again. Execute refuses the amount 0 before it sends anything: in a packet, it means the whole amount.
 func Post(id UUID, from, to AccountID, amount uint64) Operation {
 	o := Transfer(from, to, amount)
 	o.Contract, o.UUID = layout.TransferContractPost, id
+	return o
+}
+
+// PostAll returns the operation that executes a pending transfer with its whole amount.
+func PostAll(id UUID, from, to AccountID) Operation {
+	o := Post(id, from, to, 0)
+	o.postsAll = true
 	return o
 }
 
@@ -186,6 +268,7 @@ func readOperation(m *layout.Operation) Operation {
 		Nonce:       m.Nonce,
 		Timeout:     m.TimeoutS,
 	}
+	o.postsAll = o.Amount == 0 && o.isPost()
 	if m.Flags&layout.TransferFlagKeyed != 0 {
 		o.Key = m.Uuid
 		if o.Contract == 0 {
@@ -195,20 +278,45 @@ func readOperation(m *layout.Operation) Operation {
 	return o
 }
 
+// isKnown returns true for a code that a server of this version sends.
+func (c Code) isKnown() bool { return c <= CodePendingExists }
+
 // Outcome is the result of one operation.
 type Outcome struct {
 	// Code is [CodeDone], or the reason why the operation was not executed.
 	Code Code
-	// Balance is the balance of the source after the operation. It is not defined for a refused operation.
+	// HasBalance means that Balance is known. The reply to a refused operation says nothing about the balance:
+	// [Client.Refer] asks for it.
+	HasBalance bool
+	// Balance is the balance of the source after the operation. It is 0 if HasBalance is false.
 	Balance uint64
 	// Number is the number of the operation in the ledger; 0 if it was refused or has no number yet.
 	Number uint64
+
+	// err is the error of an operation of a pool without an outcome.
+	err error
 }
 
-// Err returns nil for an executed operation, and a [*RefusedError] for any other.
+// outcomeOf returns the outcome in a reply or in a sealed block.
+func outcomeOf(code Code, balance, number uint64) Outcome {
+	if code != CodeDone {
+		return Outcome{Code: code, Number: number}
+	}
+	return Outcome{Code: code, Balance: balance, HasBalance: true, Number: number}
+}
+
+// Err returns nil for an executed operation, and a [*RefusedError] for one that was not executed. For an operation of a
+// [Pool] without an outcome it returns [PoolOutcome].Err.
 func (o Outcome) Err() error {
-	if o.Code == CodeDone {
+	switch {
+	case o.err != nil:
+		return o.err
+	case o.Code == CodeDone:
 		return nil
+	case o.Code == CodeUnknown:
+		return &lineside.OutcomeUnknownError{Service: "transfer", Err: errors.New("the operation has no outcome")}
+	case o.Code == CodeNotExecuted:
+		return ErrNotSent
 	}
 	return &RefusedError{o.Code}
 }

@@ -40,6 +40,9 @@ func (r *PaperRequest) layout() layout.PaperTransfer {
 // "SOURCE/TRANSACTION ID": send the same request again, unless its transaction id is 0; and the others of package
 // lineside.
 func (c *Client) Paper(ctx context.Context, request PaperRequest) (balance uint32, err error) {
+	if request.Command == CommandIssue && request.Amount == 0 {
+		return 0, errIssueOfZero
+	}
 	sent := request.layout()
 	var refused error
 	accept := func(packet []byte) transport.Verdict {
@@ -57,6 +60,8 @@ func (c *Client) Paper(ctx context.Context, request PaperRequest) (balance uint3
 			return transport.Ignore
 		case isRefusal && Code(reply.Amount) == CodeBusy:
 			return transport.Busy
+		case isRefusal && !Code(reply.Amount).isKnown():
+			return transport.Ignore
 		case isRefusal:
 			refused = &RefusedError{Code(reply.Amount)}
 		default:

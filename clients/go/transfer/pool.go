@@ -14,7 +14,23 @@ type Pool struct {
 	sessions []*Session
 	// free has the sessions that no call uses.
 	free chan *Session
+
+	mu sync.Mutex
+	// unanswered has the sessions whose last packet has no reply. While they are all sessions, stuck is closed.
+	unanswered map[*Session]bool
+	stuck      chan struct{}
 }
+
+// ErrNotSent means that an operation of a pool was not sent: the time was over before, or no session was usable.
+var ErrNotSent = errors.New("transfer: the operation was not sent")
+
+// Codes of operations of a pool without an outcome. No server sends them.
+const (
+	// CodeUnknown means that the operation was sent, and that no reply says if it was executed.
+	CodeUnknown Code = 0xffff
+	// CodeNotExecuted means that the operation was not sent, or that the server refused its whole packet.
+	CodeNotExecuted Code = 0xfffe
+)
 
 // OpenPool opens a pool with this number of sessions. The server limits the sessions of an address that it does not
 // trust to 64.
@@ -22,7 +38,12 @@ func (c *Client) OpenPool(ctx context.Context, sessions int) (*Pool, error) {
 	if sessions < 1 {
 		return nil, fmt.Errorf("transfer: a pool needs at least 1 session, not %d", sessions)
 	}
-	p := &Pool{sessions: make([]*Session, sessions), free: make(chan *Session, sessions)}
+	p := &Pool{
+		sessions:   make([]*Session, sessions),
+		free:       make(chan *Session, sessions),
+		unanswered: make(map[*Session]bool),
+		stuck:      make(chan struct{}),
+	}
 	errs := make([]error, sessions)
 	var wait sync.WaitGroup
 	for i := range sessions {
@@ -52,25 +73,53 @@ func (p *Pool) SignWith(signer lineside.Signer) {
 
 // PoolOutcome is the outcome of one operation of a pool.
 type PoolOutcome struct {
+	// Outcome is the outcome. Without one, its code is [CodeUnknown] or [CodeNotExecuted].
 	Outcome
-	// Err is the error of the packet of the operation; nil if the outcome is known.
+	// Err is nil if the outcome is known. Otherwise it is the error of the packet of the operation: a
+	// [*lineside.OutcomeUnknownError] if the code is [CodeUnknown], and a [*lineside.StatusError] or an error that wraps
+	// [ErrNotSent] if the code is [CodeNotExecuted].
 	Err error
+}
+
+// without returns the outcome of an operation whose packet has no result.
+func without(err error) PoolOutcome {
+	var unknown *lineside.OutcomeUnknownError
+	var refused *lineside.StatusError
+	code := CodeNotExecuted
+	switch {
+	case errors.As(err, &unknown):
+		code = CodeUnknown
+	case errors.As(err, &refused):
+	case !errors.Is(err, ErrNotSent):
+		err = fmt.Errorf("%w: %w", ErrNotSent, err)
+	}
+	return PoolOutcome{Outcome{Code: code, err: err}, err}
 }
 
 // Execute executes any number of operations in packets, several at the same time. Operations of different packets are
 // not executed in the order in which they are given. Linked operations stay together in one packet.
 //
-// It returns the outcome of each operation in the given order, and the first error of a packet. A session whose packet
-// has an unknown outcome is used again after [Pool.Resolve]. An operation with an [IdempotencyKey] can be given again
-// in another call instead, a chain of linked operations as a whole.
+// The whole call, and not each packet, ends at the deadline of the context or after [lineside.Options].Timeout. Give a
+// client that executes long lists a longer timeout.
+//
+// It returns the outcome of each operation in the given order, and an error if one has no outcome: the first
+// [*lineside.OutcomeUnknownError], or without one the first other error. A session whose packet has an unknown outcome
+// is used again after [Pool.Resolve] with the id in the error; if all sessions have such a packet, the rest is not
+// sent. An operation with an [IdempotencyKey] can be given again in another call instead, a chain of linked operations
+// as a whole.
 func (p *Pool) Execute(ctx context.Context, operations []Operation) ([]PoolOutcome, error) {
+	if err := checkAll(operations); err != nil {
+		return nil, err
+	}
 	packets, err := cut(operations, p.sessions[0].OperationsMax())
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, p.sessions[0].client.options.CallTimeout())
+	defer cancel()
 	outcomes := make([]PoolOutcome, len(operations))
 	var mu sync.Mutex
-	var first error
+	var unknown, other error
 	next := 0
 	take := func() (begin, end int, ok bool) {
 		mu.Lock()
@@ -91,18 +140,22 @@ func (p *Pool) Execute(ctx context.Context, operations []Operation) ([]PoolOutco
 			result, err = session.Execute(ctx, operations[begin:end]...)
 			p.release(session)
 		}
-		for i := begin; i < end; i++ {
-			outcomes[i].Err = err
-			if err == nil {
+		if err == nil {
+			for i := begin; i < end; i++ {
 				outcomes[i].Outcome = result.Outcomes[i-begin]
 			}
+			return
 		}
-		if err != nil {
-			mu.Lock()
-			if first == nil {
-				first = err
-			}
-			mu.Unlock()
+		missing := without(err)
+		for i := begin; i < end; i++ {
+			outcomes[i] = missing
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if missing.Code == CodeUnknown && unknown == nil {
+			unknown = missing.Err
+		} else if other == nil {
+			other = missing.Err
 		}
 	}
 	var wait sync.WaitGroup
@@ -114,22 +167,30 @@ func (p *Pool) Execute(ctx context.Context, operations []Operation) ([]PoolOutco
 		})
 	}
 	wait.Wait()
-	return outcomes, first
+	if unknown != nil {
+		return outcomes, unknown
+	}
+	return outcomes, other
 }
 
 // acquire waits for a session that no call uses.
 func (p *Pool) acquire(ctx context.Context) (*Session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	stuck := p.stuck
+	p.mu.Unlock()
 	select {
 	case session := <-p.free:
 		return session, nil
 	default:
 	}
-	if p.areAllUnanswered() {
-		return nil, ErrUnanswered
-	}
 	select {
 	case session := <-p.free:
 		return session, nil
+	case <-stuck:
+		return nil, ErrUnanswered
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -139,21 +200,14 @@ func (p *Pool) acquire(ctx context.Context) (*Session, error) {
 func (p *Pool) release(session *Session) {
 	if session.Unanswered() == nil {
 		p.free <- session
+		return
 	}
-}
-
-func (p *Pool) areAllUnanswered() bool {
-	for _, session := range p.sessions {
-		if !session.mu.TryLock() {
-			return false
-		}
-		isOpen := session.unanswered == nil
-		session.mu.Unlock()
-		if isOpen {
-			return false
-		}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unanswered[session] = true
+	if len(p.unanswered) == len(p.sessions) {
+		close(p.stuck)
 	}
-	return true
 }
 
 // Resolve repeats the packet whose outcome is unknown, by the id in its [*lineside.OutcomeUnknownError].
@@ -164,11 +218,26 @@ func (p *Pool) Resolve(ctx context.Context, id string) (*Result, error) {
 		session.mu.Unlock()
 		if isIt {
 			result, err := session.Resolve(ctx)
-			p.release(session)
+			p.reuse(session)
 			return result, err
 		}
 	}
 	return nil, fmt.Errorf("transfer: %s: %w", id, ErrNothingUnanswered)
+}
+
+// reuse lets calls use a session again after its last packet was resolved.
+func (p *Pool) reuse(session *Session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.unanswered[session] || session.Unanswered() != nil {
+		return
+	}
+	if len(p.unanswered) == len(p.sessions) {
+		p.stuck = make(chan struct{})
+	}
+	delete(p.unanswered, session)
+	// There is room for every session, and each is there once.
+	p.free <- session
 }
 
 // Close closes all sessions. No call may be in progress.

@@ -127,9 +127,9 @@ func ParseProof(text []byte) (*Proof, error) {
 	operation.Decode(leaf)
 	proof := &Proof{
 		Operation: readOperation(&operation),
-		Outcome: Outcome{
+		Outcome: outcomeOf(
 			Code(operation.Code), binary.BigEndian.Uint64(leaf[layout.OperationBytes:]), operation.Number,
-		},
+		),
 		Block: block,
 		leaf:  [leafBytes]byte(leaf),
 		index: printed.Index,

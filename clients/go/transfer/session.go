@@ -22,6 +22,9 @@ var ErrUnanswered = errors.New("transfer: an earlier packet of this session has 
 // ErrNothingUnanswered means that all packets of the session have their replies.
 var ErrNothingUnanswered = errors.New("transfer: no packet of this session waits for a reply")
 
+// ErrReleased means that the session was released or closed by this process: another process may use it.
+var ErrReleased = errors.New("transfer: the session was released or closed; open it again")
+
 // Result is the result of a packet.
 type Result struct {
 	// Outcomes has the outcome of each operation, in their order.
@@ -47,15 +50,17 @@ type Session struct {
 	client *Client
 	signer lineside.Signer
 	slot   uint32
-	token  uint64
+	token  secret[uint64]
 
 	mu   sync.Mutex
 	next uint64
 	// unanswered has the operations of the packet that was sent and has no reply, and packet its bytes; packet is nil
 	// if the packet was sent by an earlier process.
 	unanswered []Operation
-	packet     []byte
+	packet     secret[[]byte]
 	file       *sessionFile
+	// isReleased means that no call may use the session any more.
+	isReleased bool
 }
 
 // SignWith makes the session sign its packets from now on. Call it before the first use of the session.
@@ -76,22 +81,23 @@ func (s *Session) unknown(operations []Operation, err error) error {
 // except for those that are linked. Look at the outcome of each: an operation can be refused although the call
 // succeeds.
 //
-// Errors: [ErrUnanswered]; a [*lineside.OutcomeUnknownError], after which [Session.Resolve] gets the result, and
-// operations with an [IdempotencyKey] can be executed again in any session; and the others of package lineside, after
-// which nothing was executed.
+// Errors: [ErrUnanswered]; [ErrReleased]; a [*lineside.OutcomeUnknownError], after which [Session.Resolve] gets the
+// result, and operations with an [IdempotencyKey] can be executed again in any session; and any other error, after which
+// nothing was executed.
 func (s *Session) Execute(ctx context.Context, operations ...Operation) (*Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.unanswered != nil {
+	switch {
+	case s.isReleased:
+		return nil, ErrReleased
+	case s.unanswered != nil:
 		return nil, ErrUnanswered
 	}
 	if most := s.OperationsMax(); len(operations) == 0 || len(operations) > most {
 		return nil, fmt.Errorf("transfer: %d operations in one packet: 1 to %d are possible", len(operations), most)
 	}
-	for i := range operations {
-		if err := operations[i].checkKey(); err != nil {
-			return nil, err
-		}
+	if err := checkAll(operations); err != nil {
+		return nil, err
 	}
 	packet, err := s.build(operations)
 	if err != nil {
@@ -109,15 +115,20 @@ func (s *Session) Execute(ctx context.Context, operations ...Operation) (*Result
 // Resolve repeats the packet that has no reply yet and returns its result. The server executes it if it was not
 // executed before, and repeats its first reply if it was.
 //
-// Errors: [ErrNothingUnanswered], and those of [Session.Execute].
+// Errors: [ErrNothingUnanswered], and those of [Session.Execute]. If [Session.Unanswered] returns nil after a
+// [*lineside.OutcomeUnknownError], the server has lost the session or the reply, and the outcome of operations without
+// an [IdempotencyKey] cannot be found any more.
 func (s *Session) Resolve(ctx context.Context) (*Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.unanswered == nil {
+	switch {
+	case s.isReleased:
+		return nil, ErrReleased
+	case s.unanswered == nil:
 		return nil, ErrNothingUnanswered
 	}
 	// A copy, because the socket may still be sending the first packet, and this one gets another request id.
-	packet := bytes.Clone(s.packet)
+	packet := bytes.Clone(s.packet.get())
 	if packet == nil {
 		built, err := s.build(s.unanswered)
 		if err != nil {
@@ -149,7 +160,7 @@ func (s *Session) build(operations []Operation) ([]byte, error) {
 	}
 	begin := len(packet)
 	packet = (&layout.ExecuteHead{
-		Token:    s.token,
+		Token:    s.token.get(),
 		Sequence: s.next,
 		Slot:     s.slot,
 		Count:    uint16(len(operations)),
@@ -188,14 +199,21 @@ func (s *Session) send(ctx context.Context, operations []Operation, packet []byt
 		if status != lineside.StatusOK {
 			return true, s.client.refused(status, head.Sequence)
 		}
-		if len(body) != layout.ExecuteHeadBytes+len(operations)*layout.OperationBytes || head.Sequence != s.next {
+		own := layout.ExecuteHead{
+			Token: s.token.get(), Sequence: s.next, Slot: s.slot, Count: uint16(len(operations)), Durability: head.Durability,
+		}
+		if len(body) != layout.ExecuteHeadBytes+len(operations)*layout.OperationBytes || head != own {
 			return false, nil
 		}
 		result.IsDurable = head.Durability == layout.TransferDurable
 		for i := range result.Outcomes {
 			var item layout.Operation
 			item.Decode(body[layout.ExecuteHeadBytes+i*layout.OperationBytes:])
-			result.Outcomes[i] = Outcome{Code(item.Code), item.Amount, item.Number}
+			if !Code(item.Code).isKnown() {
+				// The reply does not say if the operation was executed.
+				return false, nil
+			}
+			result.Outcomes[i] = outcomeOf(Code(item.Code), item.Amount, item.Number)
 		}
 		return true, nil
 	})
@@ -205,22 +223,34 @@ func (s *Session) send(ctx context.Context, operations []Operation, packet []byt
 	case err == nil:
 		s.next++
 	case errors.As(err, &refused):
-		if !isRepetition || !leavesOpen(refused.Status) {
+		if !transport.LeavesOpen(refused.Status, isRepetition, definite) {
 			// The packet was not executed, and its number is free.
 			break
 		}
-		// The server has no reply to the packet: it cannot say what became of it, and never will.
 		err = s.unknown(operations, err)
-		if refused.Expected > s.next {
-			s.next = refused.Expected
+		switch refused.Status {
+		case lineside.StatusNoSession, lineside.StatusSequence, lineside.StatusReused:
+			// The server has no reply to the packet: it does not know its outcome, and never will.
+			if refused.Expected > s.next {
+				s.next = refused.Expected
+			}
+		default:
+			s.unanswered, s.packet = operations, hide(packet)
+			return nil, err
 		}
 	case sent > 0 || isRepetition:
-		s.unanswered, s.packet = operations, packet
+		s.unanswered, s.packet = operations, hide(packet)
 		return nil, s.unknown(operations, err)
 	}
-	s.unanswered, s.packet = nil, nil
+	s.unanswered, s.packet = nil, secret[[]byte]{}
 	if s.file != nil {
 		if failed := s.file.write(s, nil); failed != nil {
+			if err == nil {
+				// The file still has the packet as unanswered, and so has the session: Resolve gets the reply again.
+				s.next--
+				s.unanswered, s.packet = operations, hide(packet)
+				return nil, s.unknown(operations, failed)
+			}
 			err = errors.Join(err, failed)
 		}
 	}
@@ -230,23 +260,25 @@ func (s *Session) send(ctx context.Context, operations []Operation, packet []byt
 	return result, nil
 }
 
-// leavesOpen returns true for a refusal of a repeated packet that does not say if its first copy was executed.
-func leavesOpen(status lineside.Status) bool {
-	switch status {
-	case lineside.StatusNoSession, lineside.StatusSequence, lineside.StatusReused, lineside.StatusOutcomeUnknown:
-		return true
-	}
-	return false
+// definite has the statuses with which a repeated packet is refused only if its first copy was refused, too.
+var definite = []lineside.Status{
+	lineside.StatusUnauthorised, lineside.StatusBadRequest, lineside.StatusUnsupportedVersion,
 }
 
 // body returns slot and token of the session.
 func (s *Session) body() *layout.SessionBody {
-	return &layout.SessionBody{Token: s.token, Slot: s.slot}
+	return &layout.SessionBody{Token: s.token.get(), Slot: s.slot}
 }
 
 // Check asks the server for the next number of the session. It differs from [Session.Next] if another client uses the
 // session, or if the server has lost it.
 func (s *Session) Check(ctx context.Context) (next uint64, err error) {
+	s.mu.Lock()
+	isReleased := s.isReleased
+	s.mu.Unlock()
+	if isReleased {
+		return 0, ErrReleased
+	}
 	reply, err := s.client.session(ctx, layout.TransferOpSession, s.body())
 	return reply.Sequence, err
 }
@@ -258,11 +290,14 @@ func (s *Session) Next() uint64 {
 	return s.next
 }
 
-// Close closes the session at the server, and removes its file.
+// Close closes the session at the server, and removes its file. Afterwards all calls return [ErrReleased].
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.unanswered != nil {
+	switch {
+	case s.isReleased:
+		return ErrReleased
+	case s.unanswered != nil:
 		return ErrUnanswered
 	}
 	_, err := s.client.session(ctx, layout.TransferOpClose, s.body())
@@ -274,6 +309,7 @@ func (s *Session) Close(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.isReleased = true
 	if s.file != nil {
 		return s.file.remove()
 	}

@@ -48,7 +48,7 @@ func execute(t *testing.T, client *Client, request, reply []byte) (body []byte, 
 	}
 	var head layout.ExecuteHead
 	head.Decode(asked)
-	session.slot, session.token, session.next = head.Slot, head.Token, head.Sequence
+	session.slot, session.token, session.next = head.Slot, hide(head.Token), head.Sequence
 	var operations []Operation
 	for rest := asked[layout.ExecuteHeadBytes:]; len(rest) >= layout.OperationBytes; rest = rest[layout.OperationBytes:] {
 		var operation layout.Operation
@@ -59,6 +59,9 @@ func execute(t *testing.T, client *Client, request, reply []byte) (body []byte, 
 			return nil, false, nil
 		}
 		operations = append(operations, readOperation(&operation))
+	}
+	if checkAll(operations) != nil {
+		return nil, false, nil
 	}
 	if int(head.Count) != len(operations) || head.Durability != 0 || len(operations) > session.OperationsMax() {
 		return nil, false, nil
@@ -188,7 +191,7 @@ func paperAgain(t *testing.T, client *Client, server *vectors.Server, what strin
 	asked.Decode(request)
 	answered.Decode(reply)
 	isRefusal := answered.Command&layout.TransferPaperRefused != 0
-	if asked.Command > 255 || isRefusal && Code(answered.Amount) == CodeBusy {
+	if asked.Command > 255 || asked.Command == uint32(CommandIssue) && asked.Amount == 0 || isRefusal && Code(answered.Amount) == CodeBusy {
 		return false
 	}
 	server.Expect(request, reply)

@@ -214,7 +214,7 @@ func (t *grpcTransport) Write(ctx context.Context, op byte, request []byte) (*hy
 	})
 	if err == nil && calls > 1 {
 		switch answer.Code {
-		case hybrid.CodeReadOnly, hybrid.CodeRevoked, hybrid.CodeExpired:
+		case hybrid.CodeReadOnly, hybrid.CodeRevoked, hybrid.CodeExpired, hybrid.CodeNonceUsed:
 			// An earlier call may have been executed.
 			answer = &hybrid.Answer{Code: hybrid.CodeOutcomeUnknown}
 		}

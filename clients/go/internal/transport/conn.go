@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,6 +66,15 @@ func NewPacket(op byte, bodyBytes int) []byte {
 	packet := make([]byte, layout.NativeHeaderBytes, layout.NativeHeaderBytes+bodyBytes)
 	packet[3] = op
 	return packet
+}
+
+// LeavesOpen returns true if the refusal of a change with this status does not say if the change was executed. An
+// earlier copy of a repeated change may have been executed, unless the status is one of the definite ones.
+func LeavesOpen(status lineside.Status, isRepetition bool, definite []lineside.Status) bool {
+	if status == lineside.StatusOutcomeUnknown || !status.IsKnown() {
+		return true
+	}
+	return isRepetition && !slices.Contains(definite, status)
 }
 
 // link carries packets to and from the server.
