@@ -84,7 +84,7 @@ impl From<Status> for CallEnd {
 /// Answers all requests of a call.
 ///
 /// # Errors
-/// The gRPC status with which the call ends. Fabric's own statuses are answers, and are no errors.
+/// The gRPC status with which the call ends. Fabric's own statuses are answers, not errors.
 pub(crate) async fn call(
     shared: &Shared,
     kind: Kind,

@@ -90,7 +90,9 @@ pub fn open(
 pub fn begin_channel<D: Disk>(replica: &mut Replica<D>, genesis: Option<Vec<u8>>) -> anyhow::Result<()> {
     match genesis {
         Some(bytes) if replica.next() == 0 => {
-            replica.add(bytes).context("the genesis block cannot be added; give the channel's own in `genesis` (--genesis)")?;
+            replica.add(bytes).context(
+                "the genesis block cannot be added; give the channel's own in `genesis` (--genesis)",
+            )?;
             replica.flush()?;
         }
         None if replica.next() == 0 => bail!(UsageError(

@@ -13,7 +13,11 @@ use std::path::Path;
 /// [`UsageError`] if the file cannot be read or is not a genesis.
 pub fn read_genesis(file: &Path) -> Result<(Genesis, Vec<u8>), UsageError> {
     let bytes = std::fs::read(file).map_err(|error| {
-        let remedy = remedy_for(&error, "give the database's own genesis with --genesis (`genesis` in [hybrid]), or create a new database: `lineside hybrid init`");
+        let remedy = remedy_for(
+            &error,
+            "give the database's own genesis with --genesis (`genesis` in [hybrid]), or create a new database: \
+             `lineside hybrid init`",
+        );
         UsageError(format!("the genesis {}: {error}{remedy}", file.display()))
     })?;
     let genesis = Genesis::decode(&bytes);

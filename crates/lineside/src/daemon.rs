@@ -364,11 +364,11 @@ mod tests {
         assert_eq!(key_of(&section, data).map(|(key, _)| key), Some("data"));
         assert_eq!(key_of(&section, Path::new("/srv")), None);
         can_open("transfer", &section, Path::new("/")).expect("every user can open it");
-        let told = can_open("transfer", &section, folder)
+        let message = can_open("transfer", &section, folder)
             .expect_err("it does not exist")
             .to_string();
         let begin =
             "[transfer] settle_to = \"/proc/no-such-folder/x\": /proc/no-such-folder does not exist; ";
-        assert!(told.starts_with(begin), "{told}");
+        assert!(message.starts_with(begin), "{message}");
     }
 }

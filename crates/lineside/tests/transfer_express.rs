@@ -189,8 +189,8 @@ fn a_durable_fastpath_left_by_a_killed_server_must_be_detached_first(pins: &str)
     let socket = ["--datapath", "socket"];
     let start = |data: &Path, more: &[&str]| Server::start_with(data, "127.0.0.1:7702", more);
     drop(start(data.path(), &line).unwrap());
-    let told = start(data.path(), &socket).map(|_| ()).unwrap_err();
-    assert!(told.contains("still attached at lo"), "{told}");
+    let message = start(data.path(), &socket).map(|_| ()).unwrap_err();
+    assert!(message.contains("still attached at lo"), "{message}");
     // With another table size, `auto` cannot take the pinned maps over. The server has given up its capabilities before
     // it decides, but it must name the cause and the command all the same.
     let output = lineside()
@@ -200,13 +200,13 @@ fn a_durable_fastpath_left_by_a_killed_server_must_be_detached_first(pins: &str)
         .arg(data.path())
         .output()
         .unwrap();
-    let told = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let message = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
     let command = format!("`lineside xdp detach lo --pin-dir {pins}`");
     for said in ["another size or layout", "still attached at lo", &command] {
-        assert!(told.contains(said), "{told} does not say {said}");
+        assert!(message.contains(said), "{message} does not say {said}");
     }
-    assert!(!told.contains("not permitted"), "{told}");
+    assert!(!message.contains("not permitted"), "{message}");
     // A server of another ledger may take over the interface, because every operation that the fast path holds is in
     // the journal.
     start(other.path(), &line).unwrap().end();

@@ -644,13 +644,13 @@ mod tests {
     #[test]
     fn the_warning_of_little_space_recommends_retention_only_if_it_would_free_something() {
         let little = (100 << 20, 1 << 40);
-        let told = space_warning(little, false).expect("100 MiB are little");
+        let message = space_warning(little, false).expect("100 MiB are little");
         assert!(
-            told.ends_with("; make space") && told.contains("100 MiB"),
-            "{told}"
+            message.ends_with("; make space") && message.contains("100 MiB"),
+            "{message}"
         );
-        let told = space_warning(little, true).expect("100 MiB are little");
-        assert!(told.contains("keep_blocks or keep_days"), "{told}");
+        let message = space_warning(little, true).expect("100 MiB are little");
+        assert!(message.contains("keep_blocks or keep_days"), "{message}");
         assert_eq!(space_warning((1 << 39, 1 << 40), true), None);
     }
 }

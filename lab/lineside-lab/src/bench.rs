@@ -72,8 +72,8 @@ pub enum Scenario {
         )]
         ycsb: Option<String>,
     },
-    /// Costs of a fast path: the time that misses and foreign packets lose, the progress of a CPU-bound neighbour on the
-    /// server's core, replies from 24 B to 1.4 kB, and the hit ratio from which the fast path of each service pays.
+    /// Costs of a fast path: the time that misses and foreign packets lose, the progress of a CPU-bound neighbour on
+    /// the server's core, replies from 24 B to 1.4 kB, and the hit ratio from which the fast path of each service pays.
     /// Creates network namespaces and removes them. Needs root, BPF and two idle cores.
     Cost {
         #[command(flatten)]

@@ -74,7 +74,8 @@ struct Parts {
     figures: Vec<Measured>,
     replayed: Vec<Replayed>,
     aliasing: Vec<Aliasing>,
-    /// False if other work took processor time during the run. Ratios to software are then too large to confirm a claim.
+    /// False if other work took processor time during the run. Ratios to software are then too large to confirm a
+    /// claim.
     is_quiet: bool,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reference model of the store of `transfer` for transfer_test.cpp: a plain map of accounts, whose buckets come from the
-// hash of the XDP program (xdp/hash.h), and the operations, orders and results that the test compares.
+// Reference model of the store of `transfer` for transfer_test.cpp: a plain map of accounts, whose buckets come from
+// the hash of the XDP program (xdp/hash.h), and the operations, orders and results that the test compares.
 
 #pragma once
 
@@ -124,7 +124,7 @@ class Model {
     places[id] = cell;
   }
 
-  // Executes an operation. `has_record` tells whether `record` is written.
+  // Executes an operation. `has_record` is true if `record` is written.
   Result run(const Operation &op, bool is_busy, bool &has_record, Record &record) {
     Result result;
     result.user = op.user;

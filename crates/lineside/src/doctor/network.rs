@@ -158,8 +158,8 @@ fn addresses(interface: &Interface) -> Finding {
     }
 }
 
-/// Returns a finding if XDP at the interface would answer nothing, because the addresses of all services with a fast path
-/// are elsewhere.
+/// Returns a finding if XDP at the interface would answer nothing, because the addresses of all services with a fast
+/// path are elsewhere.
 fn elsewhere(interface: &Interface, listens: &[Listen]) -> Option<Finding> {
     let is_here = |address: IpAddr| match address {
         IpAddr::V4(address) => interface.endpoint.v4().any(|own| own == address),
@@ -171,8 +171,13 @@ fn elsewhere(interface: &Interface, listens: &[Listen]) -> Option<Finding> {
         let name = &interface.name;
         Finding::failed(
             "interface",
-            format!("no service listens at an address of {name} (the first listens at {first}), so XDP cannot be used"),
-            format!("set `listen` to an address of {name} or to 0.0.0.0, or `interfaces` to the interface of that address"),
+            format!(
+                "no service listens at an address of {name} (the first listens at {first}), so XDP cannot be used"
+            ),
+            format!(
+                "set `listen` to an address of {name} or to 0.0.0.0, or `interfaces` to the interface of that \
+                 address"
+            ),
         )
     })
 }

@@ -121,7 +121,8 @@ fn print(executed: &ExecutedOperation, account: &AccountId, as_json: bool) -> an
     if as_json {
         say!(
             "{}",
-            json!({"number": number, "operation": operation_name(&executed.operation), "source": source, "destination": destination,
+            json!({"number": number, "operation": operation_name(&executed.operation), "source": source,
+                "destination": destination,
                 "amount": amount, "balance": balance, "uuid": AccountId(operation.uuid).to_string(),
                 "timestamp": operation.timestamp.get(), "block": block, "sealed_s": sealed_s})
         )?;

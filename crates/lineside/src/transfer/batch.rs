@@ -326,7 +326,7 @@ fn parse(line: &str) -> anyhow::Result<Operation> {
                         .context("a pending transfer has at most 4294967295 seconds")?;
                     (pending(name, source, destination, amount, timeout_s), 5)
                 }
-                // On the wire, 0 stands for the whole reserved amount, so a written 0 must not be sent.
+                // On the wire, 0 means the whole reserved amount, so a written 0 must not be sent.
                 "post" => {
                     let amount = match rest.get(3) {
                         None | Some(&"all") => 0,

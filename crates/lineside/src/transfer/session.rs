@@ -33,7 +33,7 @@ pub enum SessionVerb {
     /// Close a session and remove its file.
     ///
     /// Refuses to close a session whose last packet has no reply yet, because that packet may have been executed, and
-    /// only the session can tell: repeat the command of that packet first.
+    /// only the session has its outcome: repeat the command of that packet first.
     Close(CloseSession),
 }
 
@@ -326,7 +326,7 @@ impl SessionVerb {
                 let (_lock, content) = SessionContent::locked(file)?;
                 if let Some(text) = content.unanswered_text().filter(|_| !is_forced) {
                     bail!(
-                        "{}: `{text}` was sent and has no reply yet, and only this session can tell its outcome; \
+                        "{}: `{text}` was sent and has no reply yet, and only this session has its outcome; \
                          repeat exactly this command first, or close the session with --force",
                         file.display()
                     );

@@ -109,11 +109,11 @@ fn a_refused_access_names_the_owner_and_the_remedy() {
         println!("skipped: this needs root, to give a file to another user");
         return;
     }
-    let told = explain_denied(&path, denied()).to_string();
+    let message = explain_denied(&path, denied()).to_string();
     let remedy = format!("chown root {}", path.display());
     assert!(
-        told.contains("belongs to user") && told.ends_with(&remedy),
-        "{told}"
+        message.contains("belongs to user") && message.ends_with(&remedy),
+        "{message}"
     );
     let missing = io::Error::from(io::ErrorKind::NotFound);
     assert!(!explain_denied(&path, missing).to_string().contains("belongs"));

@@ -34,8 +34,8 @@ impl Times {
         (hit < socket).then(|| miss.max(0.0) / (socket + miss.max(0.0) - hit))
     }
 
-    /// Returns the number of foreign packets per hit at which the time that the hit saves is lost again, if each foreign
-    /// packet takes `foreign` longer. Returns `None` if a foreign packet takes no longer.
+    /// Returns the number of foreign packets per hit at which the time that the hit saves is lost again, if each
+    /// foreign packet takes `foreign` longer. Returns `None` if a foreign packet takes no longer.
     pub fn foreign_per_hit(&self, foreign: f64) -> Option<f64> {
         (foreign > 0.0).then(|| ((self.socket - self.hit) / foreign).max(0.0))
     }

@@ -264,7 +264,7 @@ fn notes() -> Vec<String> {
          network card",
         "the judged miss is the round trip with `ours` compared with `none`, with a server that blocks; the judged \
          foreign packet is the time in the queue with `ours` minus `none`, with live frames",
-        "for the neighbour, threads of the kernel with real-time priority process received packets on the server's core",
+        "for the neighbour, real-time threads of the kernel process received packets on the server's core",
         "the time of a hit at the highest rate includes the generator, which the socket server does not wait for",
     ]
     .map(str::to_owned)

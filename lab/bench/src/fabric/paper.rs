@@ -81,7 +81,7 @@ pub struct BlockTransfer {
     pub udp_bytes_per_tx: f64,
     /// Latency by Deliver from the time at which a block is available to the sender until the receiver has it.
     pub deliver: LatencyFigures,
-    /// The same latency by UDP.
+    /// Latency of a block by UDP.
     pub udp: LatencyFigures,
 }
 

@@ -500,9 +500,12 @@ fn errors_of_fjall_are_told_in_plain_words() {
     );
     let broken = fjall::Error::Io(std::io::Error::from_raw_os_error(5));
     for error in [full, broken, fjall::Error::Poisoned] {
-        let told = plain(&error);
-        assert!(!told.contains("Fjall") && !told.contains("Os {"), "{told}");
-        assert!(told.contains("`tables`"), "{told}");
+        let message = plain(&error);
+        assert!(
+            !message.contains("Fjall") && !message.contains("Os {"),
+            "{message}"
+        );
+        assert!(message.contains("`tables`"), "{message}");
     }
 }
 
