@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests rtl/ but for rtl/transfer, which scripts/test-rtl-transfer.sh tests: lint; every vector of vectors/spv through
 # the simulated NIC; and 110,000 random frames through it and through the XDP programs compiled for user space. The
-# tools are installed in target/ from PyPI. Without Python 3.11, pip or a C++ compiler, the tests are skipped with a line
-# that says so.
+# tools are installed in target/ from PyPI. Without Python 3.11, pip or a C++ compiler, the script says so and ends
+# without a test.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
