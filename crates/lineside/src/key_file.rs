@@ -102,7 +102,7 @@ mod tests {
         let path = folder.path().join("file");
         for text in errors(&path) {
             assert!(
-                text.contains("No such file") && text.contains("; `lineside "),
+                text.contains("No such file") && text.contains("`lineside "),
                 "{text}"
             );
         }

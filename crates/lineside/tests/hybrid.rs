@@ -350,7 +350,7 @@ fn a_genesis_is_read_from_a_file_and_wrong_ones_are_refused() {
     assert_eq!(open.code, 2);
     assert!(open.error.contains("chmod 600"), "{}", open.error);
     let other = house.hybrid(&["serve", "--data", "d", "--node-key", "node.key", "--node", "7"]);
-    assert_eq!(other.code, 1);
+    assert_eq!(other.code, 2);
     assert!(other.error.contains("node 7"), "{}", other.error);
     if !cfg!(feature = "kafka") {
         let far = [

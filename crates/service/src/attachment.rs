@@ -131,7 +131,7 @@ impl XdpAttachment {
                         tracing::info!(
                             interface = name,
                             "XDP runs in generic mode, because this is a veth whose other end may not take native \
-                             answers; for native mode, run `ethtool -K PEER gro on` for the other end, then set \
+                             answers; to use native mode, run `ethtool -K PEER gro on` for the other end, then set \
                              xdp_mode = \"native\" in [datapath]"
                         );
                     }
