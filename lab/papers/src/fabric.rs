@@ -14,6 +14,7 @@ mod findings;
 mod packets;
 
 use crate::error::{Result, writing};
+use crate::found;
 use crate::plot::{Axis, Chart, Scale, Series, Style};
 use crate::section::{Figure, Paper, Section};
 use crate::table::{Table, number};
@@ -107,7 +108,7 @@ impl Options {
 /// # Errors
 /// A file cannot be written, a block was not accepted, was lost or differs from the sent one.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Section> {
-    let (began, machine) = (Instant::now(), Machine::read());
+    let (began, mut machine) = (Instant::now(), Machine::read());
     fs::create_dir_all(&options.out).map_err(writing(&options.out))?;
     let cases = packets::cases(options);
     let of = cases.len() + PAPER_STEPS;
@@ -144,6 +145,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Sect
         ),
         Err(error) => return Err(error.into()),
     };
+    machine.end_of_run();
     not_measured.extend(NOT_MEASURED.map(str::to_owned));
     let wrong_codes = measured
         .iter()
@@ -161,7 +163,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Sect
         findings: findings::all(&rows, measured.as_ref()),
         figures: figures(options, &rows, measured.as_ref(), machine.cores)?,
         not_measured,
-        warnings: Vec::new(),
+        warnings: found::warnings(&machine),
         failures: failures.map(|(count, text)| format!("{count} {text}")).collect(),
         took_s: began.elapsed().as_secs_f64(),
     })

@@ -14,6 +14,7 @@ pub mod models;
 mod paper;
 
 use crate::error::{Result, writing};
+use crate::found;
 use crate::section::{Paper, Section};
 use collisions::{Collisions, Index, KEYS, LINE_BITS, WAYS};
 use lineside_bench::Progress;
@@ -21,10 +22,6 @@ use lineside_bench::figures::Machine;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-
-/// Maximum load average of a quiet machine. Above it the report has a warning, because a busy machine takes processor
-/// time from servers but hardly from XDP.
-const QUIET_LOAD_MAX: f64 = 0.3;
 
 /// Options of a run.
 #[derive(Clone, Debug)]
@@ -86,7 +83,7 @@ pub(crate) struct CollisionRow {
 /// # Errors
 /// A contestant fails, or a file cannot be written. Missing rights are not an error; see [`Section::not_measured`].
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Section> {
-    let (began, machine) = (Instant::now(), Machine::read());
+    let (began, mut machine) = (Instant::now(), Machine::read());
     fs::create_dir_all(&options.out).map_err(writing(&options.out))?;
     progress(Progress {
         doing: "collisions",
@@ -108,6 +105,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Sect
     let not_measured = not_measured.map(|why| {
         format!("figures 16, 18, 19, 20, 21 and the server's load (table 6) are not measured: {why}")
     });
+    machine.end_of_run();
     let counts = measured.map_or([0; 2], |measured| [measured.lost, measured.wrong]);
     Ok(Section {
         paper: Paper::Spv,
@@ -115,7 +113,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Sect
         findings,
         figures,
         not_measured: not_measured.into_iter().collect(),
-        warnings: warning(&machine).into_iter().collect(),
+        warnings: found::warnings(&machine),
         failures: failures(counts),
         took_s: began.elapsed().as_secs_f64(),
     })
@@ -126,17 +124,6 @@ fn failures(counts: [u64; 2]) -> Vec<String> {
     let named = counts.into_iter().zip(["requests lost", "wrong replies"]);
     let found = named.filter(|(count, _)| *count > 0);
     found.map(|(count, name)| format!("{count} {name}")).collect()
-}
-
-/// Returns a warning if the machine was too busy for valid ratios between a datapath and the software.
-fn warning(machine: &Machine) -> Option<String> {
-    let load = machine.load_before;
-    (load > QUIET_LOAD_MAX).then(|| {
-        format!(
-            "the machine was not quiet: its load average was {load} before the run, which slows the servers, so \
-             ratios to `sw` are too large"
-        )
-    })
 }
 
 fn collision_rows(options: &Options) -> Result<Vec<CollisionRow>> {

@@ -3,7 +3,7 @@
 use super::{Options, PAPER, PaperRow};
 use crate::error::{PapersError, Result};
 use crate::table::{Table, number};
-use lineside_bench::figures::thread_ns;
+use lineside_bench::figures::{median, thread_ns};
 use lineside_fabric_maker::{Blocks as MadeBlocks, Chaincode, Network, Options as Members, Workload};
 use lineside_fabric_udp::BlockSink;
 use lineside_fabric_udp::paper::{PaperReceiver, PaperSender, PaperSent};
@@ -149,14 +149,14 @@ pub(super) fn measure(options: &Options, case: Case, wrong: &mut u64) -> Result<
         sent = counted;
     }
     let share = |bytes: u64| bytes as f64 / sent.transactions as f64;
-    let receiver = median(receiver_tps);
+    let receiver = median(receiver_tps.into_iter()).unwrap_or_default();
     let wire_bytes = share(sent.bytes + sent.datagrams * FRAME_BYTES);
     Ok(Row {
         case,
         block_bytes: share(sent.block_bytes),
         packet_bytes: share(sent.transaction_bytes),
         saved_percent: 100.0 - 100.0 * sent.bytes as f64 / sent.block_bytes as f64,
-        sender_tps: median(sender_tps),
+        sender_tps: median(sender_tps.into_iter()).unwrap_or_default(),
         receiver_tps: receiver,
         wire_bytes,
         receiver_gbit_per_s: receiver * wire_bytes * 8.0 / 1e9,
@@ -202,11 +202,6 @@ fn receive(all: &[Packets]) -> (u64, f64) {
         right += compared.right;
     }
     (right, seconds)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 /// Returns all rows with the paper's values.
