@@ -70,12 +70,16 @@ impl Session {
         let lines = serving
             .iter()
             .map(|one| format!("{} on {} ({})", one.name, one.listen, one.datapath));
-        for one in &serving {
-            tracing::info!(service = one.name, listen = %one.listen, datapath = one.datapath, "serving");
-        }
+        let services = lines.collect::<Vec<_>>().join("; ");
         let console_at = console.as_ref().map(|console| console.local_addr().to_string());
-        tracing::info!(version = SHORT, commit = COMMIT, console = console_at, "started");
-        notify::ready(&lines.collect::<Vec<_>>().join("; "));
+        tracing::info!(
+            version = SHORT,
+            commit = COMMIT,
+            console = console_at,
+            services,
+            "started"
+        );
+        notify::ready(&services);
         Ok(Self {
             daemon,
             console,
