@@ -52,6 +52,8 @@ pid=$(show MainPID)
 [ "$(awk '/^NoNewPrivs/ {print $2}' "/proc/$pid/status")" = 1 ]
 [ "$(awk '/^Seccomp:/ {print $2}' "/proc/$pid/status")" = 2 ]
 [ "$(stat -c '%U %a' /var/lib/lineside/ledger)" = "lineside 700" ]
+journalctl --sync
+[ "$(journalctl --unit=lineside --output=cat | grep -c 'transfer on 127.0.0.1:7702')" = 1 ]
 check "started: $(show StatusText), as user lineside, capabilities $(awk '/^CapEff/ {print $2}' "/proc/$pid/status")"
 
 kill -KILL "$pid"

@@ -2,7 +2,7 @@
 //! manager, and stops on a signal.
 
 use crate::config::Config;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Serving};
 use crate::notify;
 use crate::version::{COMMIT, SHORT};
 use anyhow::Context;
@@ -67,10 +67,15 @@ impl Session {
         });
         let console = console.transpose()?;
         let serving = daemon.serving();
-        let lines = serving
-            .iter()
-            .map(|one| format!("{} on {} ({})", one.name, one.listen, one.datapath));
-        let services = lines.collect::<Vec<_>>().join("; ");
+        let line = |one: &Serving| {
+            let also = one.also.iter();
+            let also: String = also
+                .map(|also| format!(", {} on {}", also.protocol, also.address))
+                .collect();
+            format!("{} on {} ({}){also}", one.name, one.listen, one.datapath)
+        };
+        let services: Vec<_> = serving.iter().map(line).collect();
+        let services = services.join("; ");
         let console_at = console.as_ref().map(|console| console.local_addr().to_string());
         tracing::info!(
             version = SHORT,

@@ -48,8 +48,8 @@ fn told(store: TableName, servers: &[UdpSocket]) -> HBaseSubscription {
     HBaseSubscription::new(&config, Some(key), &table, &coherence).unwrap()
 }
 
-/// Regression test: the message named neither the key of the configuration nor the length, and the exit code was that of
-/// a failure, so systemd started the server again and again.
+/// Regression test: the message named neither the key of the configuration nor the length, and the exit code was that
+/// of a failure, so systemd started the server again and again.
 #[test]
 fn a_short_key_is_a_wrong_configuration() {
     let folder = tempfile::tempdir().unwrap();
