@@ -180,7 +180,7 @@ async function isNarrow(browser) {
       .filter((one) => one.checkVisibility())
       .map((one) => [one, one.getBoundingClientRect()])
       .filter(([, box]) => box.width > 0 && (box.left < -0.5 || box.right > 400.5))
-      .map(([one, box]) => `${one.tagName} ${one.className} ${box.left} to ${box.right}: ${one.textContent.slice(0, 40)}`),
+      .map(([one, { left, right }]) => `${one.tagName} ${one.className} ${left} to ${right}: ${one.textContent}`),
   );
   assert.deepEqual(outside, []);
   // Every number has the heading of its column, because the row of headings is not shown.

@@ -83,7 +83,7 @@ test("a shortened hash keeps its first and last digits", () => {
 
 test("code in a text of the server is separated from its words", () => {
   const shown = (text: string) => textParts(text).map((part) => (part.isCode ? `<${part.text}>` : part.text));
-  assert.deepEqual(shown("set `a = 1` in [b], or run `lineside x`"), ["set ", "<a = 1>", " in [b], or run ", "<lineside x>"]);
+  assert.deepEqual(shown("set `a = 1` in [b], or run `c`"), ["set ", "<a = 1>", " in [b], or run ", "<c>"]);
   assert.deepEqual(shown("no code"), ["no code"]);
   assert.deepEqual(shown(""), []);
   assert.deepEqual(shown("one ` alone"), ["one ` alone"]);

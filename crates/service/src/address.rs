@@ -104,7 +104,7 @@ pub fn serialize<S: Serializer>(address: &SocketAddr, to: S) -> Result<S::Ok, S:
 /// Reads an address that is written as ADDR:PORT or NAME:PORT.
 ///
 /// # Errors
-/// The value is no text, or see [`parse`].
+/// The value is not a text, or see [`parse`].
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
     parse(&String::deserialize(from)?).map_err(serde::de::Error::custom)
 }
@@ -125,7 +125,7 @@ pub mod list {
     /// Reads addresses that are written as ADDR:PORT or NAME:PORT.
     ///
     /// # Errors
-    /// The value is no list of texts, or see [`parse`](super::parse).
+    /// The value is not a list of texts, or see [`parse`](super::parse).
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<SocketAddr>, D::Error> {
         let texts = Vec::<String>::deserialize(from)?;
         // The message of a wrong form lacks the text, which need not be in the line that the issue quotes.

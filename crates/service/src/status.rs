@@ -143,8 +143,8 @@ pub struct Tip {
     /// Number of the best block; the first block of a chain, its genesis, has the number 0.
     #[serde(default)]
     pub block: u64,
-    /// Height of the chain, as the tools of its protocol count it, and as the metrics show it: for `spv` and `hybrid` the
-    /// number of the best block; for `fabric` the number of blocks, so the best block has the number `height` - 1.
+    /// Height of the chain, as the tools of its protocol count it, and as the metrics show it: for `spv` and `hybrid`
+    /// the number of the best block; for `fabric` the number of blocks, so the best block has the number `height` - 1.
     pub height: u32,
 }
 

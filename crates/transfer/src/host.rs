@@ -681,7 +681,7 @@ impl<D: Disk> Host<D> {
     }
 }
 
-/// Logs a sealed block, but at most one block in each second, because a ledger under load seals many blocks in a second.
+/// Logs a sealed block, but at most one block in each second, because a ledger under load may seal many of them.
 fn log_seal(block: u64, operations: usize, accounts: u64) {
     static LIMIT: LogLimit = LogLimit::new(Duration::from_secs(1));
     tracing::debug!(block, operations, accounts, "transfer: sealed a block");
