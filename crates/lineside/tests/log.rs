@@ -1,5 +1,8 @@
 //! The log of a server: its formats, its levels, and one line for each event that operators need to find.
 
+use lineside_client::transfer::Client;
+use lineside_transfer::paper::PaperRequest;
+use lineside_wire::{TRANSFER_COMMAND_CREATE as CREATE, TransferCode as Code};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -185,9 +188,12 @@ fn sealed_blocks_do_not_flood_the_log() {
             })
             .collect()
     };
+    let listen = server.listen.parse().expect("an address");
+    let mut client = Client::connect(listen, Duration::from_secs(10)).expect("a client");
     // Each account makes a block. The loop ends with the first line that reports blocks without a line.
-    for account in 1..10_000 {
-        server.client(&["create", &account.to_string()]);
+    for account in 1..100_000 {
+        let answer = client.paper(&PaperRequest::new(CREATE, 1, account, 0, 0));
+        assert_eq!(answer.expect("an answer").code, Code::Done);
         if sealed().iter().any(|(_, left_out)| *left_out > 0) {
             break;
         }

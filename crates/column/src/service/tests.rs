@@ -57,7 +57,7 @@ fn a_short_key_is_a_wrong_configuration() {
     for digits in ["5a".repeat(31), String::new()] {
         std::fs::write(&file, &digits).unwrap();
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
-        let error = read_notify_key(&file).err().expect("it is too short");
+        let error = read_notify_key(&file).expect_err("it is too short");
         assert!(error.is::<UsageError>(), "{error:?}");
         let bytes = counted(digits.len() / 2, "byte");
         for said in [
