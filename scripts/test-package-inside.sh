@@ -52,6 +52,8 @@ pid=$(show MainPID)
 [ "$(awk '/^NoNewPrivs/ {print $2}' "/proc/$pid/status")" = 1 ]
 [ "$(awk '/^Seccomp:/ {print $2}' "/proc/$pid/status")" = 2 ]
 [ "$(stat -c '%U %a' /var/lib/lineside/ledger)" = "lineside 700" ]
+journalctl --sync
+[ "$(journalctl --unit=lineside --output=cat | grep -c 'transfer on 127.0.0.1:7702')" = 1 ]
 check "started: $(show StatusText), as user lineside, capabilities $(awk '/^CapEff/ {print $2}' "/proc/$pid/status")"
 
 kill -KILL "$pid"
@@ -70,6 +72,24 @@ check "stopped by SIGSTOP: the watchdog started it again"
 systemctl restart lineside
 [[ "$(balance)" == *'"balance":100'* ]]
 check "restarted"
+
+# Damages the last record of the journal, as a bad disk would. The start fails once and is not repeated.
+systemctl stop lineside
+segment=$(ls /var/lib/lineside/ledger/*.log | tail -n 1)
+cp --preserve "$segment" /root/sound.log
+perl -e 'open my $file, "+<:raw", $ARGV[0] or die; local $/; my $content = <$file>; my $at = length($content) - 1;
+    $at-- while substr($content, $at, 1) eq "\0"; seek $file, $at, 0;
+    print $file chr(ord(substr($content, $at, 1)) ^ 1)' "$segment"
+! systemctl start lineside
+sleep 3 # longer than RestartSec
+[ "$(show ActiveState)/$(show Result)/$(show NRestarts)" = failed/exit-code/0 ]
+journalctl --unit=lineside | grep -q 'run `lineside journal repair`'
+if runuser -u lineside -- lineside journal verify /var/lib/lineside/ledger; then false; fi
+cp --preserve /root/sound.log "$segment"
+systemctl reset-failed lineside
+systemctl start lineside
+[[ "$(balance)" == *'"balance":100'* ]]
+check "a damaged journal is refused, and not tried again; the restored file is accepted"
 
 kill -HUP "$(show MainPID)"
 await is_stopped

@@ -121,3 +121,27 @@ export function words(name: string): string {
 export function shortHash(hash: string): string {
   return hash.length <= 20 ? hash : `${hash.slice(0, 8)}…${hash.slice(-8)}`;
 }
+
+/** Part of a text: code, which the text encloses in backticks, or words. */
+export interface TextPart {
+  text: string;
+  isCode: boolean;
+}
+
+/** Splits a text from the server into words and code. An unpaired backtick belongs to the words. */
+export function textParts(text: string): TextPart[] {
+  return text
+    .split(/(`[^`]+`)/)
+    .filter((part) => part !== "")
+    .map((part) => {
+      const isCode = part.length > 2 && part.startsWith("`") && part.endsWith("`");
+      return { text: isCode ? part.slice(1, -1) : part, isCode };
+    });
+}
+
+/** Returns a text from the server without the backticks around code, for places that cannot show code. */
+export function plain(text: string): string {
+  return textParts(text)
+    .map((part) => part.text)
+    .join("");
+}

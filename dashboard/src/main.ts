@@ -5,7 +5,7 @@ import { connectionView } from "./connection.js";
 import { pageView, type PageView } from "./model.js";
 import type { HistoryEvent, SampleEvent } from "./protocol.js";
 import { History } from "./series.js";
-import { element, ServiceSection, setText } from "./view.js";
+import { element, marked, ServiceSection, setText } from "./view.js";
 
 /** Time after which the page opens a closed stream again. */
 const RETRY_MS = 3000;
@@ -113,7 +113,7 @@ class Page {
     list.hidden = messages.length === 0;
     list.replaceChildren(
       ...messages.map(([kind, text]) =>
-        element("li", kind, element("strong", "", kind === "problem" ? "Problem: " : "Warning: "), text),
+        element("li", kind, element("strong", "", kind === "problem" ? "Problem: " : "Warning: "), ...marked(text)),
       ),
     );
   }

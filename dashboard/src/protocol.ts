@@ -37,7 +37,8 @@ export interface ServiceStatus {
   /** Interfaces at which XDP answers for the service; missing on the socket datapath. */
   interfaces?: { name: string; mode: string }[];
   lease_left_ms: number | null;
-  tip: { hash: string; height: number } | null;
+  /** Best block: its hash, its number, and the height of the chain as its protocol counts it. */
+  tip: { hash: string; block?: number; height: number } | null;
   summary?: string[];
   [detail: string]: unknown;
 }

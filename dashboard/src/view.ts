@@ -1,6 +1,7 @@
 // Shows the content of the page. Elements are created once and changed afterwards, so that focus and selection remain.
 
 import { Chart } from "./chart.js";
+import { plain, textParts } from "./format.js";
 import type { Figure, ServiceView, Table } from "./parts.js";
 
 /** Creates an element with a class and children. */
@@ -20,6 +21,16 @@ export function setText(of: Element, text: string): void {
   if (of.textContent !== text) of.textContent = text;
 }
 
+/** Returns the nodes of a text from the server; code is an element `code`. */
+export function marked(text: string): (Node | string)[] {
+  return textParts(text).map((part) => (part.isCode ? element("code", "", part.text) : part.text));
+}
+
+/** Shows a text from the server in an element if the element shows another one. */
+function setMarked(of: Element, text: string): void {
+  if (of.textContent !== plain(text)) of.replaceChildren(...marked(text));
+}
+
 /** Table of figures: label above value. */
 class Figures {
   readonly element = element("dl", "figures");
@@ -36,9 +47,9 @@ class Figures {
     figures.forEach((one, i) => {
       const value = this.element.children[i]?.querySelector("dd");
       if (!value) return;
-      setText(value, one.value);
+      setMarked(value, one.value);
       value.className = one.isBad ? "bad" : "";
-      value.title = one.detail ?? "";
+      value.title = plain(one.detail ?? "");
     });
   }
 }
@@ -48,18 +59,21 @@ class TableView {
   readonly element: HTMLElement;
   private readonly body = element("tbody");
   private readonly isNumber: boolean[];
+  private readonly headings: string[];
 
   constructor(table: Table) {
     this.isNumber = table.head.map((head) => head.startsWith("#"));
+    this.headings = table.head.map((head) => head.replace(/^#/, ""));
     const head = element("tr");
-    table.head.forEach((text, i) => {
-      const cell = element("th", this.isNumber[i] ? "number" : "", text.replace(/^#/, ""));
+    this.headings.forEach((text, i) => {
+      const cell = element("th", this.isNumber[i] ? "number" : "", text);
       cell.scope = "col";
       head.append(cell);
     });
     const caption = element("caption", "", table.caption);
     const inner = element("table", "", caption, element("thead", "", head), this.body);
-    // A wide table scrolls inside its own box; the box takes the focus, so that the keyboard can scroll it.
+    // A wide table scrolls inside its own box; the box takes the focus, so that the keyboard can scroll it. On a narrow
+    // screen a row is a paragraph instead, in which each number has the heading of its column.
     const box = element("div", "scroll", inner);
     box.tabIndex = 0;
     box.setAttribute("role", "region");
@@ -81,7 +95,7 @@ class TableView {
       const row = this.body.rows[i] ?? this.body.insertRow();
       cells.forEach((text, column) => {
         const cell = row.cells[column] ?? this.cell(row, column);
-        setText(cell, text);
+        setMarked(cell, text);
       });
     });
   }
@@ -89,6 +103,7 @@ class TableView {
   private cell(row: HTMLTableRowElement, column: number): HTMLTableCellElement {
     const cell = element(column === 0 ? "th" : "td", this.isNumber[column] ? "number" : "");
     if (column === 0) cell.scope = "row";
+    if (this.isNumber[column]) cell.dataset["heading"] = this.headings[column] ?? "";
     row.append(cell);
     return cell;
   }

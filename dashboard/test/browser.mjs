@@ -173,13 +173,32 @@ async function isNarrow(browser) {
   await page.waitForSelector("details[open] tbody tr");
   const wide = await page.evaluate(() => [document.documentElement.scrollWidth, document.body.scrollWidth]);
   assert.deepEqual(wide, [400, 400]);
-  // A table row has only one line of text, however long the description of its value is.
-  const heights = await page.evaluate(() =>
-    [...document.querySelectorAll("#spv .tables tbody tr")].map((row) => row.getBoundingClientRect().height),
+  // No element begins before the left edge or ends after the right one, not even in a box that scrolls. The link that
+  // skips to the content is outside of the page until it has the focus.
+  const outside = await page.evaluate(() =>
+    [...document.querySelectorAll("body *:not(.skip)")]
+      .filter((one) => one.checkVisibility())
+      .map((one) => [one, one.getBoundingClientRect()])
+      .filter(([, box]) => box.width > 0 && (box.left < -0.5 || box.right > 400.5))
+      .map(([one, { left, right }]) => `${one.tagName} ${one.className} ${left} to ${right}: ${one.textContent}`),
   );
-  assert.ok(heights.length > 10 && Math.max(...heights) < 30, `${heights}`);
+  assert.deepEqual(outside, []);
+  // Every number has the heading of its column, because the row of headings is not shown.
+  const headings = await page.evaluate(() =>
+    [...document.querySelectorAll("#spv tbody .number")].map((cell) => getComputedStyle(cell, "::before").content),
+  );
+  assert.ok(headings.length > 10 && headings.every((one) => /\w{3}/.test(one)), `${headings.slice(0, 5)}`);
   assert.deepEqual(page.said, []);
   await page.close();
+}
+
+/** Code in texts of the server is shown as code, without the backticks around it. */
+async function hasNoBackticks(page) {
+  const { warnings, problems } = await (await fetch(new URL("status", url))).json();
+  assert.ok([...warnings, ...problems].some((text) => text.includes("`")), "no message has code");
+  assert.ok((await page.locator("#messages code").count()) > 0);
+  const texts = await page.evaluate(() => document.body.textContent);
+  assert.ok(!texts.includes("`"), texts.slice(Math.max(0, texts.indexOf("`") - 60)).slice(0, 120));
 }
 
 /** All text has a contrast of at least 4.5 to its background, in both colour schemes. */
@@ -250,6 +269,7 @@ async function check(browser, sections) {
   await showsServices(page, sections);
   await isLive(page);
   await hasNoFigureTwice(page, sections);
+  await hasNoBackticks(page);
   assert.match(await page.locator(".states").innerText(), /^(Healthy|Not healthy) · live, each second$/);
   assert.equal(await figure(page, "fabric-lab", "Height"), String(await fabricHeight()));
   await hasHistory(browser);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bytes, NONE, percent, seconds, short, shortHash, whole, withUnit } from "../src/format.js";
+import { bytes, NONE, percent, plain, seconds, short, shortHash, textParts, whole, withUnit } from "../src/format.js";
 
 function table<T>(format: (value: T) => string, cases: [T, string][]): void {
   for (const [value, text] of cases) assert.equal(format(value), text, String(value));
@@ -79,4 +79,13 @@ test("the text of a rate has its unit per second", () => {
 test("a shortened hash keeps its first and last digits", () => {
   assert.equal(shortHash("0537e69f8e17ca1e0b984ffe737e93651091254528d2c520bea5f3e806c08589"), "0537e69f…06c08589");
   assert.equal(shortHash("abc"), "abc");
+});
+
+test("code in a text of the server is separated from its words", () => {
+  const shown = (text: string) => textParts(text).map((part) => (part.isCode ? `<${part.text}>` : part.text));
+  assert.deepEqual(shown("set `a = 1` in [b], or run `c`"), ["set ", "<a = 1>", " in [b], or run ", "<c>"]);
+  assert.deepEqual(shown("no code"), ["no code"]);
+  assert.deepEqual(shown(""), []);
+  assert.deepEqual(shown("one ` alone"), ["one ` alone"]);
+  assert.equal(plain("set `a = 1` in [b]"), "set a = 1 in [b]");
 });

@@ -19,6 +19,7 @@ pub struct ColumnConfig {
     /// True if `lineside run` serves `column`.
     pub enabled: bool,
     /// Address and UDP port at which the service takes requests.
+    #[serde(with = "lineside_service::address")]
     pub listen: SocketAddr,
     /// Storage of the table's rows.
     pub store: TableName,
@@ -43,8 +44,10 @@ pub struct ColumnConfig {
     /// Time in milliseconds for which rows are cached with `coherence = "ttl"`.
     pub ttl_ms: u64,
     /// Address and UDP port at which the table's servers announce changes.
+    #[serde(with = "lineside_service::address")]
     pub notify_listen: SocketAddr,
     /// Addresses from which the table's servers send their notices.
+    #[serde(with = "lineside_service::address::list")]
     pub servers: Vec<SocketAddr>,
     /// File with the secret key that signs the servers' notices.
     pub notify_key_file: PathBuf,

@@ -19,11 +19,12 @@ use lineside_hbase_client::rpc::HBase;
 use lineside_hbase_client::thrift2::Thrift2;
 use lineside_journal::FsDisk;
 use lineside_net::SocketDatapath;
-use lineside_service::config::{ConfigIssue, Section, section};
+use lineside_service::config::{ConfigIssue, DamagedData, Section, UsageError, section};
 use lineside_service::{
     Counted, DatapathConfig, Frontend, Leased, Listen, NamedFile, Rights, Running, RunningLeased, Service,
     ServiceDef, ServiceStatus, StartContext, StatusBuilder, cannot_listen,
 };
+use lineside_util::counted;
 use lineside_util::data_dir::NewDirectory;
 use lineside_util::histogram::Histogram;
 use lineside_util::key_file::read_shared_key;
@@ -135,7 +136,9 @@ impl Service for ColumnService {
         let fault = match read_shared_key(&self.config.notify_key_file) {
             Err(error) => Some(format!("{:#}", anyhow::Error::from(error))),
             Ok(key) if key.len() < COLUMN_NOTICE_KEY_BYTES_MIN => Some(format!(
-                "the key must have at least {COLUMN_NOTICE_KEY_BYTES_MIN} bytes"
+                "{}: {}",
+                self.config.notify_key_file.display(),
+                too_short(&key)
             )),
             Ok(_) => None,
         };
@@ -315,7 +318,8 @@ fn open_embedded(
         TableName::Embedded => {
             let disk = disk.context("internal error: the data directory was not opened")?;
             let opened = Embedded::open_on(disk, limits, system_clock()).map_err(|error| match error {
-                TableError::Refused(why) => anyhow!(why),
+                TableError::Refused(why) => DamagedData(why).into(),
+                TableError::Unavailable(why) => anyhow!(why),
                 other => other.into(),
             });
             opened.with_context(|| format!("opening {}", config.data.display()))?
@@ -512,12 +516,20 @@ impl HBaseSubscription {
 }
 
 fn read_notify_key(path: &Path) -> anyhow::Result<NoticeKey> {
-    NoticeKey::new(&read_shared_key(path)?).with_context(|| {
-        format!(
-            "{}: the key must have at least {COLUMN_NOTICE_KEY_BYTES_MIN} bytes",
-            path.display()
-        )
-    })
+    let unusable = |why: String| UsageError(format!("[column] notify_key_file = {path:?}: {why}"));
+    let key = read_shared_key(path).map_err(|error| unusable(format!("{:#}", anyhow::Error::from(error))))?;
+    let parsed = NoticeKey::new(&key).ok_or_else(|| unusable(too_short(&key)))?;
+    Ok(parsed)
+}
+
+/// Returns the error of a key with fewer bytes than a notice's key must have.
+fn too_short(key: &[u8]) -> String {
+    let (bytes, digits) = (COLUMN_NOTICE_KEY_BYTES_MIN, 2 * COLUMN_NOTICE_KEY_BYTES_MIN);
+    format!(
+        "the key in this file has {}, but must have at least {bytes} bytes ({digits} hex digits); write a longer key \
+         into it, and into the region servers' files",
+        counted(key.len(), "byte")
+    )
 }
 
 /// Returns an error if a killed server left its fast path at one of the interfaces. That fast path would still answer,

@@ -29,6 +29,7 @@ fn snapshot(number: u64) -> Snapshot {
         lease_left_ms: Some(1500),
         tip: Some(Tip {
             hash: "ab".repeat(32),
+            block: 1234,
             height: 1234,
         }),
         ..ServiceStatus::default()

@@ -64,6 +64,7 @@ pub struct FabricConfig {
     /// the paper format are accepted.
     pub trusted_sources: Vec<AddressRange>,
     /// Address and port at which the replica serves Deliver and the other services of a peer.
+    #[serde(with = "lineside_service::address")]
     pub listen: SocketAddr,
     /// File with the server's certificate; empty for no TLS.
     pub certificate: PathBuf,

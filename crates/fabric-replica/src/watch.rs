@@ -189,6 +189,7 @@ impl Watch {
             // In Fabric, the height of a channel is the number of its blocks.
             tip: fabric.header_hash.clone().map(|hash| Tip {
                 hash,
+                block: height.saturating_sub(1),
                 height: u32::try_from(height).unwrap_or(u32::MAX),
             }),
             summary: fabric.summary(),
@@ -374,7 +375,9 @@ mod tests {
             "{text}"
         );
         // Blocks 0 to 2: the height is their number.
-        assert_eq!(fresh.services[0].tip.as_ref().unwrap().height, 3);
+        let tip = fresh.services[0].tip.as_ref().unwrap();
+        assert_eq!((tip.block, tip.height), (2, 3));
+        assert!(text.contains(", block 2, at height 3\n"), "{text}");
 
         let (on_left, told) = counting(&watch);
         watch.block_arrived();

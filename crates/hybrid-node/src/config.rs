@@ -5,6 +5,7 @@ use lineside_hybrid::Options;
 use lineside_hybrid_grpc::Limits;
 use lineside_log_kafka::Address;
 use lineside_service::ByteSize;
+use lineside_service::address::{self, AddressError};
 use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, loopback, non_empty};
 use lineside_wire::HYBRID_PORT;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,7 @@ pub struct HybridConfig {
     /// True if `lineside run` serves this service.
     pub enabled: bool,
     /// Address and port at which the node serves gRPC.
+    #[serde(with = "lineside_service::address")]
     pub listen: SocketAddr,
     /// Address at which the node takes requests by UDP.
     pub udp: UdpName,
@@ -195,10 +197,12 @@ impl FromStr for UdpName {
         match text {
             "auto" => Ok(Self::Auto),
             "off" => Ok(Self::Off),
-            _ => text
-                .parse()
-                .map(Self::At)
-                .map_err(|_| format!("{text:?} must be \"auto\", \"off\" or an address and a port")),
+            _ => address::parse(text).map(Self::At).map_err(|why| match why {
+                AddressError::Form(_) => {
+                    format!("{text:?} must be \"auto\", \"off\" or an address and a port")
+                }
+                unresolved => unresolved.to_string(),
+            }),
         }
     }
 }

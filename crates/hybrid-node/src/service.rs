@@ -368,6 +368,7 @@ impl StatusShared {
             },
             tip: Some(Tip {
                 hash: to_hex(&status.tip_hash),
+                block: status.height,
                 height: u32::try_from(status.height).unwrap_or(u32::MAX),
             }),
             ..ServiceStatus::default()

@@ -255,6 +255,22 @@ pub(crate) fn not_whole(from: Lsn, to: Lsn) -> String {
 }
 
 impl Error {
+    /// Returns true if the files on the disk must be repaired or restored before the journal can be opened: another try
+    /// meets the same error. False for errors that can pass, such as a full disk.
+    pub const fn needs_repair(&self) -> bool {
+        matches!(
+            self,
+            Self::Emptied { .. }
+                | Self::Damaged { .. }
+                | Self::Missing { .. }
+                | Self::EndLost { .. }
+                | Self::Unrepaired
+                | Self::Duplicate { .. }
+                | Self::Foreign { .. }
+                | Self::Version { .. }
+        )
+    }
+
     /// Returns a function that wraps an error of the disk, with the operation and the file that failed.
     pub(crate) fn io(op: &'static str, file: &str) -> impl FnOnce(io::Error) -> Error + use<> {
         let file = file.to_string();

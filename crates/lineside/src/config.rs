@@ -5,6 +5,7 @@
 
 use crate::process::ProcessConfig;
 use crate::services::SERVICES;
+use lineside_service::address;
 use lineside_service::config::{ConfigIssue, Issues, Section, issue_of, line_at, loopback, section};
 use lineside_service::{DatapathConfig, Service, ServiceDef};
 use lineside_util::key_file::exposed_mode;
@@ -50,6 +51,7 @@ struct ServiceSection {
 #[serde(default, deny_unknown_fields)]
 pub struct ConsoleConfig {
     /// Address and TCP port of the console.
+    #[serde(with = "lineside_service::address")]
     pub listen: SocketAddr,
     /// Names that a request's `Host` may have, in addition to addresses and `localhost`.
     pub allowed_hosts: Vec<String>,
@@ -98,6 +100,16 @@ pub struct ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+impl ConfigError {
+    /// Returns true if host names without an address are the only mistakes. The file is right then, and the resolver
+    /// may know the names later, for example when the network has started.
+    pub fn is_unresolved(&self) -> bool {
+        self.issues
+            .iter()
+            .all(|issue| address::is_unresolved(&issue.what))
+    }
+}
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

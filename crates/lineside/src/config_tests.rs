@@ -267,9 +267,14 @@ fn wrong_types_are_refused_for_every_key() {
 #[test]
 fn values_out_of_range_are_refused_with_the_allowed_range() {
     let cases = [
-        ("console", "listen", "\"7700\"", "address"),
-        ("console", "listen", "\"localhost:7700\"", "address"),
-        ("console", "listen", "\"127.0.0.1:70000\"", "address"),
+        ("console", "listen", "\"7700\"", "ADDR:PORT or NAME:PORT"),
+        ("console", "listen", "\"localhost\"", "ADDR:PORT or NAME:PORT"),
+        (
+            "console",
+            "listen",
+            "\"127.0.0.1:70000\"",
+            "ADDR:PORT or NAME:PORT",
+        ),
         ("console", "allowed_hosts", "[\"\"]", "a host name without port"),
         (
             "console",
@@ -351,7 +356,7 @@ fn values_out_of_range_are_refused_with_the_allowed_range() {
             "`store` is \"memory\"; set store = \"embedded\"",
         ),
         ("column", "coherence", "\"hope\"", "`none`, `ttl`, `coprocessor`"),
-        ("column", "servers", "[\"rs1:7706\"]", "address"),
+        ("column", "servers", "[\"rs1\"]", "ADDR:PORT or NAME:PORT"),
         ("column", "notify_listen", "7707", "address"),
         ("column", "lease_ms", "99", "100 to 60000"),
         ("column", "lease_ms", "60001", "100 to 60000"),
@@ -374,6 +379,36 @@ fn values_out_of_range_are_refused_with_the_allowed_range() {
         assert!(issue.what.contains(allowed), "{issue:?} does not say {allowed}");
         let bare = value.trim_matches(['[', ']', '"']);
         assert!(issue.what.contains(bare), "{issue:?} does not say {value}");
+    }
+}
+
+/// Keys with addresses that clients use, with the text of the address in the checked configuration.
+#[test]
+fn every_address_may_have_a_host_name() {
+    let text = "[console]\nlisten = \"localhost:1\"\n[spv]\nlisten = \"localhost:2\"\nhttp = \"localhost:3\"\n\
+                [transfer]\nlisten = \"localhost:4\"\n[column]\nlisten = \"localhost:5\"\n\
+                notify_listen = \"localhost:6\"\nservers = [\"localhost:7\"]\n\
+                [fabric]\nlisten = \"localhost:8\"\nudp_listen = \"localhost:9\"\n\
+                [hybrid]\nlisten = \"localhost:10\"\nudp = \"localhost:11\"\n";
+    let all = toml::Value::from(check(text).expect("addresses").sections());
+    for (section, key, value) in [
+        ("console", "listen", "127.0.0.1:1"),
+        ("spv", "listen", "127.0.0.1:2"),
+        ("spv", "http", "127.0.0.1:3"),
+        ("transfer", "listen", "127.0.0.1:4"),
+        ("column", "listen", "127.0.0.1:5"),
+        ("column", "notify_listen", "127.0.0.1:6"),
+        ("fabric", "listen", "127.0.0.1:8"),
+        ("fabric", "udp_listen", "127.0.0.1:9"),
+        ("hybrid", "listen", "127.0.0.1:10"),
+        ("hybrid", "udp", "127.0.0.1:11"),
+    ] {
+        assert_eq!(all[section][key].as_str(), Some(value), "[{section}] {key}");
+    }
+    assert_eq!(all["column"]["servers"][0].as_str(), Some("127.0.0.1:7"));
+    let issue = only_issue("[transfer]\nlisten = \"no-such-host.invalid:7702\"\n");
+    for said in ["listen = ", "no-such-host.invalid:7702", "has no address"] {
+        assert!(issue.what.contains(said), "{issue:?}");
     }
 }
 

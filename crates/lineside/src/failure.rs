@@ -5,9 +5,12 @@ use crate::config::ConfigError;
 use crate::wrong::Wrong;
 use clap::error::ContextKind;
 use lineside_bitcoin_node::SetupError;
+use lineside_fabric::ledger::LedgerError as FabricError;
 use lineside_hybrid::join::JoinError;
 use lineside_hybrid::ledger::LedgerError;
 use lineside_hybrid::node::StartError;
+use lineside_journal::Error as JournalError;
+use lineside_service::config::DamagedData;
 use lineside_spv::chain::ChainError;
 use lineside_spv_proof::StoreError as HeadersError;
 use lineside_transfer::host::OpenError;
@@ -25,6 +28,8 @@ pub enum Code {
     Usage,
     /// The configuration is wrong; exit code 2.
     Configuration,
+    /// A server cannot start before an operator has repaired or restored its data; exit code 2.
+    Damaged,
 }
 
 impl Code {
@@ -33,14 +38,66 @@ impl Code {
             Self::Failed => "failed",
             Self::Usage => "usage",
             Self::Configuration => "configuration",
+            Self::Damaged => "damaged",
         }
     }
 }
 
+/// Returns the kind of an error with which a server ended. A server with damaged data fails in the same way at each
+/// start, so a supervisor must not restart it; for all other commands damage is a failure.
+pub fn code_of_server(error: &anyhow::Error) -> Code {
+    match code(error) {
+        Code::Failed if error.chain().any(is_damage) => Code::Damaged,
+        other => other,
+    }
+}
+
+/// Returns true if `cause` says that a server's data must be repaired or restored.
+fn is_damage(cause: &(dyn std::error::Error + 'static)) -> bool {
+    // The chain lacks errors that a transparent variant contains, so those are taken out of their variants.
+    let start = cause.downcast_ref::<StartError>();
+    let of_hybrid = match start {
+        Some(StartError::Ledger(error)) => Some(error),
+        _ => cause.downcast_ref::<LedgerError>(),
+    };
+    let of_fabric = cause.downcast_ref::<FabricError>();
+    let of_transfer = cause.downcast_ref::<OpenError>();
+    let journal = match (of_hybrid, of_fabric, of_transfer) {
+        (Some(LedgerError::Journal(error)), ..)
+        | (_, Some(FabricError::Journal(error)), _)
+        | (.., Some(OpenError::Journal(error))) => Some(error),
+        _ => cause.downcast_ref::<JournalError>(),
+    };
+    journal.is_some_and(JournalError::needs_repair)
+        || cause.is::<DamagedData>()
+        || matches!(of_hybrid, Some(LedgerError::Damaged { .. }))
+        || matches!(
+            start,
+            Some(StartError::NotReproduced { .. } | StartError::Snapshot(_))
+        )
+        || matches!(
+            of_fabric,
+            Some(
+                FabricError::Record { .. }
+                    | FabricError::Block { .. }
+                    | FabricError::Checkpoint { .. }
+                    | FabricError::Snapshot(_)
+            )
+        )
+        || matches!(of_transfer, Some(OpenError::Replay { .. }))
+        || matches!(
+            cause.downcast_ref(),
+            Some(ChainError::Corrupt { .. } | ChainError::NotAStore { .. })
+        )
+}
+
 /// Returns the kind of an error.
 pub fn code(error: &anyhow::Error) -> Code {
-    if error.is::<ConfigError>() {
-        Code::Configuration
+    if let Some(wrong) = error.downcast_ref::<ConfigError>() {
+        match wrong.is_unresolved() {
+            true => Code::Failed,
+            false => Code::Configuration,
+        }
     } else if error.is::<Wrong>()
         || matches!(error.downcast_ref(), Some(AddressError::Form(_)))
         || error.chain().any(is_wrong_setting)
@@ -227,10 +284,17 @@ mod texts;
 
 #[cfg(test)]
 mod tests {
-    use super::{Code, asks_for_json, code, message_and_hint, usage_object, words};
+    use super::{
+        Code, FabricError, JournalError, asks_for_json, code, code_of_server, message_and_hint, usage_object,
+        words,
+    };
+    use crate::config::Config;
     use anyhow::{Error, anyhow};
     use lineside_bitcoin_node::SetupError;
+    use lineside_hybrid::ledger::LedgerError;
     use lineside_hybrid::node::StartError;
+    use lineside_service::config::DamagedData;
+    use lineside_transfer::host::OpenError;
     use lineside_util::key_file::KeyFileError;
     use serde_json::json;
 
@@ -252,6 +316,49 @@ mod tests {
         }
         let failed = Error::new(std::io::Error::from(std::io::ErrorKind::NotFound)).context("cannot start");
         assert_eq!(code(&failed), Code::Failed);
+    }
+
+    /// Regression test: systemd started a server with a damaged journal again in each second.
+    #[test]
+    fn damaged_data_ends_a_server_for_good_but_an_error_of_the_disk_does_not() {
+        let damaged = || JournalError::Damaged {
+            file: "1.log".into(),
+            offset: 9,
+            lsn: 3,
+            what: "a record is damaged",
+        };
+        let full = || JournalError::Full {
+            file: "1.log".into(),
+            needed_bytes: 9,
+        };
+        type Wrap = fn(JournalError) -> Error;
+        let wraps: [Wrap; 5] = [
+            |error| Error::new(error).context("cannot start"),
+            |error| Error::new(OpenError::Journal(error)).context("cannot start"),
+            |error| Error::new(LedgerError::Journal(error)).context("cannot start"),
+            |error| Error::new(StartError::Ledger(LedgerError::Journal(error))),
+            |error| Error::new(FabricError::Journal(error)),
+        ];
+        for wrap in wraps {
+            let (damaged, full) = (wrap(damaged()), wrap(full()));
+            assert_eq!(code_of_server(&damaged), Code::Damaged, "{damaged:#}");
+            assert_eq!(code(&damaged), Code::Failed, "a client's command: {damaged:#}");
+            assert_eq!(code_of_server(&full), Code::Failed, "{full:#}");
+        }
+        let marked = Error::new(DamagedData("bad rows".into())).context("opening /data");
+        assert_eq!(code_of_server(&marked), Code::Damaged);
+    }
+
+    /// The resolver may know the name later, so a supervisor must start the server again.
+    #[test]
+    fn a_name_without_an_address_in_a_configuration_is_a_failure() {
+        let of = |listen: &str| {
+            let mut config = Config::default();
+            config.console.set("listen", listen);
+            Error::new(config.check().err().expect("a mistake"))
+        };
+        assert_eq!(code(&of("no-such-host.invalid:1")), Code::Failed);
+        assert_eq!(code(&of("localhost")), Code::Configuration);
     }
 
     #[test]

@@ -15,7 +15,6 @@
 #[macro_use]
 pub mod out;
 
-pub mod address;
 pub mod check_config;
 mod column;
 pub mod config;
@@ -47,6 +46,8 @@ pub mod version;
 pub mod wrong;
 mod xdp;
 
+pub use lineside_service::address;
+
 use clap::{CommandFactory, Parser, Subcommand};
 use logging::{LogFormat, LogLevel};
 use out::Unwritten;
@@ -64,7 +65,8 @@ Operation: run, check-config, doctor, status, top, xdp, journal
 Services:  spv, transfer, column, fabric, hybrid (each has `serve`, and commands for its clients and operators)
 Program:   completions, man
 
-Exit codes: 0 done; 1 failed, refused or not found; 2 wrong arguments or configuration; 141 standard output was closed";
+Exit codes: 0 done; 1 failed, refused or not found; 2 wrong arguments or configuration, or damaged data of a server;
+141 standard output was closed";
 
 #[derive(Parser)]
 #[command(version, long_version = version::long(), about, after_help = HELP_END)]
@@ -180,13 +182,15 @@ pub fn main() -> ExitCode {
     match Cli::try_parse() {
         Ok(cli) => {
             let as_json = cli.json;
-            let default = if cli.command.is_server() {
-                LogLevel::Info
-            } else {
-                LogLevel::Warn
-            };
+            let is_server = cli.command.is_server();
+            let default = if is_server { LogLevel::Info } else { LogLevel::Warn };
             logging::start(cli.log_level, cli.log_format.unwrap_or_default(), default);
-            ended(run(cli), as_json)
+            let code = if is_server {
+                failure::code_of_server
+            } else {
+                failure::code
+            };
+            ended_as(run(cli), as_json, code)
         }
         Err(error) => usage(&error),
     }
@@ -215,13 +219,18 @@ pub fn usage(usage_error: &clap::Error) -> ExitCode {
 
 /// Prints the error of a command that failed, and returns the exit code of the process.
 pub fn ended(ended: anyhow::Result<()>, as_json: bool) -> ExitCode {
+    ended_as(ended, as_json, failure::code)
+}
+
+/// Like [`ended`]; `code` returns the kind of the error.
+fn ended_as(ended: anyhow::Result<()>, as_json: bool, code: fn(&anyhow::Error) -> failure::Code) -> ExitCode {
     let Err(error) = ended else {
         return ExitCode::SUCCESS;
     };
     if error.downcast_ref().is_some_and(Unwritten::is_closed) {
         return ExitCode::from(EXIT_CLOSED_PIPE);
     }
-    let code = failure::code(&error);
+    let code = code(&error);
     if as_json {
         let (message, hint) = failure::message_and_hint(&error);
         tell!("{}", failure::object(code, &message, hint.as_deref()));
@@ -230,7 +239,9 @@ pub fn ended(ended: anyhow::Result<()>, as_json: bool) -> ExitCode {
     }
     match code {
         failure::Code::Failed => ExitCode::FAILURE,
-        failure::Code::Usage | failure::Code::Configuration => ExitCode::from(EXIT_WRONG_ARGUMENTS),
+        failure::Code::Usage | failure::Code::Configuration | failure::Code::Damaged => {
+            ExitCode::from(EXIT_WRONG_ARGUMENTS)
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Notifications to systemd (`sd_notify`). Without systemd, when `NOTIFY_SOCKET` is not set, they do nothing.
 
+use rustix::fs::fstat;
 use sd_notify::{NotifyState, notify};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Reports that all services listen; `systemctl status` shows `status`.
@@ -25,6 +27,17 @@ pub fn watchdog_interval() -> Option<Duration> {
         .filter(|interval| !interval.is_zero())
 }
 
+/// Returns true if `stream` is connected to the journal of systemd: the variable `JOURNAL_STREAM` names the device and
+/// the inode of that connection.
+pub fn is_journal(stream: impl AsFd) -> bool {
+    let named = std::env::var("JOURNAL_STREAM").ok();
+    named.is_some_and(|named| is_named(&named, stream))
+}
+
+fn is_named(named: &str, stream: impl AsFd) -> bool {
+    fstat(stream).is_ok_and(|found| named == format!("{}:{}", found.st_dev, found.st_ino))
+}
+
 fn say(state: &[NotifyState<'_>]) {
     // A failed notification is ignored: the server runs even if the service manager cannot be reached.
     let _ = notify(state);
@@ -35,6 +48,22 @@ mod tests {
     use std::os::unix::net::UnixDatagram;
     use std::process::Command;
     use std::time::Duration;
+
+    #[test]
+    fn a_stream_is_the_journal_if_device_and_inode_are_those_of_the_variable() {
+        use std::os::unix::fs::MetadataExt;
+        let file = tempfile::tempfile().unwrap();
+        let found = file.metadata().unwrap();
+        assert!(super::is_named(
+            &format!("{}:{}", found.dev(), found.ino()),
+            &file
+        ));
+        assert!(!super::is_named(
+            &format!("{}:{}", found.dev(), found.ino() + 1),
+            &file
+        ));
+        assert!(!super::is_named("", &file));
+    }
 
     const CHILD: &str = "LINESIDE_NOTIFY_TEST_CHILD";
 

@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use crate::daemon::Serving;
+use crate::notify;
 use crate::out::{self, Unwritten};
 use crate::session::Session;
 use crate::spv::hide::hide_password;
@@ -53,8 +54,8 @@ pub struct Overrides {
         help_heading = "Datapath and console"
     )]
     interface: Vec<String>,
-    /// Mode in which XDP is attached: by the driver (native), by the network stack (generic), or native where the
-    /// driver supports it (auto) [default: auto]
+    /// Mode in which XDP programs are attached to the interfaces: native, generic or auto, which chooses one of the two
+    /// for each interface [default: auto]
     #[arg(long, value_enum, help_heading = "Datapath and console")]
     xdp_mode: Option<XdpModeName>,
     /// Directory on a BPF file system in which maps and programs are pinned [default: /sys/fs/bpf/lineside]
@@ -223,10 +224,13 @@ pub fn run(arguments: Run, as_json: bool) -> anyhow::Result<()> {
 /// # Errors
 /// A service ended with an error.
 pub fn serve(session: Session, as_json: bool) -> anyhow::Result<()> {
-    // A server continues when standard output cannot be written.
-    out::said_by_server(announce(&session, as_json));
-    if !as_json {
-        out::said_by_server(announce_end(&session));
+    // A server continues when standard output cannot be written. If standard output is the journal of systemd, the log
+    // is there too, and already has a line with the same content.
+    if as_json || !notify::is_journal(std::io::stdout()) {
+        out::said_by_server(announce(&session, as_json));
+        if !as_json {
+            out::said_by_server(announce_end(&session));
+        }
     }
     session.serve()
 }

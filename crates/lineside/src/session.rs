@@ -2,7 +2,7 @@
 //! manager, and stops on a signal.
 
 use crate::config::Config;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Serving};
 use crate::notify;
 use crate::version::{COMMIT, SHORT};
 use anyhow::Context;
@@ -67,15 +67,24 @@ impl Session {
         });
         let console = console.transpose()?;
         let serving = daemon.serving();
-        let lines = serving
-            .iter()
-            .map(|one| format!("{} on {} ({})", one.name, one.listen, one.datapath));
-        for one in &serving {
-            tracing::info!(service = one.name, listen = %one.listen, datapath = one.datapath, "serving");
-        }
+        let line = |one: &Serving| {
+            let also = one.also.iter();
+            let also: String = also
+                .map(|also| format!(", {} on {}", also.protocol, also.address))
+                .collect();
+            format!("{} on {} ({}){also}", one.name, one.listen, one.datapath)
+        };
+        let services: Vec<_> = serving.iter().map(line).collect();
+        let services = services.join("; ");
         let console_at = console.as_ref().map(|console| console.local_addr().to_string());
-        tracing::info!(version = SHORT, commit = COMMIT, console = console_at, "started");
-        notify::ready(&lines.collect::<Vec<_>>().join("; "));
+        tracing::info!(
+            version = SHORT,
+            commit = COMMIT,
+            console = console_at,
+            services,
+            "started"
+        );
+        notify::ready(&services);
         Ok(Self {
             daemon,
             console,

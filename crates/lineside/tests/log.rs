@@ -1,5 +1,8 @@
 //! The log of a server: its formats, its levels, and one line for each event that operators need to find.
 
+use lineside_client::transfer::Client;
+use lineside_transfer::paper::PaperRequest;
+use lineside_wire::{TRANSFER_COMMAND_CREATE as CREATE, TransferCode as Code};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -85,8 +88,8 @@ fn a_line_of_text_has_time_level_target_and_fields() {
     for said in [
         // This line is a warning about the configuration.
         " WARN lineside::session: signatures are not required",
-        "serving service=\"transfer\"",
         "started version=",
+        "services=\"transfer on 127.0.0.1:",
         "the ledger was recovered",
         "stopped",
     ] {
@@ -95,8 +98,12 @@ fn a_line_of_text_has_time_level_target_and_fields() {
             "{said} is not in:\n{log}"
         );
     }
+    let starts = lines
+        .iter()
+        .filter(|line| line.contains("lineside::session: start"));
+    assert_eq!(starts.count(), 1, "one line for the start:\n{log}");
     for line in lines {
-        // Example of a line: 2026-11-26T04:30:36.123456Z  INFO lineside::session: serving service="transfer" …
+        // Example of a line: 2026-11-26T04:30:36.123456Z  INFO lineside::session: started version="0.1.0" …
         let mut words = line.split_whitespace();
         let time = words.next().expect("a time");
         let digits = time.replace(|c: char| c.is_ascii_digit(), "0");
@@ -148,14 +155,59 @@ fn every_line_of_json_is_an_object() {
         assert_eq!(line.as_object().map(|object| object.len()), Some(4), "{line}");
     }
     let of = |message: &str| lines.iter().find(|line| line["fields"]["message"] == message);
-    let serving = of("serving").unwrap_or_else(|| panic!("{log}"));
-    assert_eq!(serving["fields"]["service"], "transfer");
+    let started = of("started").unwrap_or_else(|| panic!("{log}"));
+    let services = started["fields"]["services"].as_str().expect("text");
+    assert!(services.starts_with("transfer on 127.0.0.1:"), "{started}");
     let sealed = of("transfer: sealed a block").unwrap_or_else(|| panic!("{log}"));
     assert_eq!(sealed["fields"]["block"], 1);
     let recovered = of("transfer: the ledger was recovered").unwrap_or_else(|| panic!("{log}"));
     assert_eq!(recovered["fields"]["accounts"], 0);
     // The warning that signatures are not required is also an event of the log.
     assert!(lines.iter().any(|line| line["level"] == "WARN"), "{log}");
+}
+
+/// A ledger under load seals many blocks in a second. The log has at most one line in each second, and counts the
+/// others.
+#[test]
+fn sealed_blocks_do_not_flood_the_log() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = ["--log-format", "json", "--set", "transfer.block_operations=1"];
+    let begun = Instant::now();
+    let server = Logged::start(folder.path(), &options, &[]);
+    let file = server.file.clone();
+    let sealed = || -> Vec<(u64, u64)> {
+        let log = std::fs::read_to_string(&file).expect("read");
+        let lines = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines
+            .filter(|line| line["fields"]["message"] == "transfer: sealed a block")
+            .map(|line| {
+                let number = |name: &str| line["fields"][name].as_u64().expect("a number");
+                (number("block"), number("blocks_not_logged"))
+            })
+            .collect()
+    };
+    let listen = server.listen.parse().expect("an address");
+    let mut client = Client::connect(listen, Duration::from_secs(10)).expect("a client");
+    // Each account makes a block. The loop ends with the first line that reports blocks without a line.
+    for account in 1..100_000 {
+        let answer = client.paper(&PaperRequest::new(CREATE, 1, account, 0, 0));
+        assert_eq!(answer.expect("an answer").code, Code::Done);
+        if sealed().iter().any(|(_, left_out)| *left_out > 0) {
+            break;
+        }
+    }
+    let lines = sealed();
+    let (last, left_out) = *lines.last().expect("a line");
+    assert!(left_out > 0, "{lines:?}");
+    let all: u64 = lines.iter().map(|(_, left_out)| 1 + left_out).sum();
+    assert_eq!(all, last, "every block is in a line or counted: {lines:?}");
+    assert!(
+        lines.len() as u64 <= begun.elapsed().as_secs() + 1,
+        "more than one line in a second: {lines:?}"
+    );
+    server.end();
 }
 
 #[test]

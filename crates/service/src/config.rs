@@ -23,6 +23,19 @@ impl fmt::Display for UsageError {
     }
 }
 
+/// Error of a data directory that a server cannot use before an operator has repaired or restored it. A server that
+/// fails with this error has exit code 2, so that its supervisor does not start it again and again.
+#[derive(Debug)]
+pub struct DamagedData(pub String);
+
+impl std::error::Error for DamagedData {}
+
+impl fmt::Display for DamagedData {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
 /// One section of a configuration: its text in the file, and the values that the command line overrides.
 #[derive(Clone, Debug)]
 pub struct Section {

@@ -52,11 +52,11 @@ pub enum DatapathKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum XdpModeName {
-    /// In the driver if it can run XDP programs, otherwise generic.
+    /// Native if the driver supports it, otherwise generic; a veth is native only if its other end takes the answers.
     Auto,
-    /// In the driver.
+    /// In the network driver: fast, but the driver must support it.
     Native,
-    /// In the network stack, before it processes the frame.
+    /// In the kernel's network stack: slower, at any interface.
     Generic,
 }
 

@@ -18,9 +18,10 @@
 //! Running::stop          drains what the fast path has left, then ends
 //! ```
 //!
-//! [`config`] reads sections and reports all issues with line numbers. [`status`] holds the data that the console
-//! shows. [`XdpAttachment`] and [`Frontend`] connect a service to the datapaths. [`LeaseRenewal`] renews a lease.
-//! [`RunningLeased`] implements [`Running`] for a service with one fast path under a lease and one host.
+//! [`config`] reads sections and reports all issues with line numbers. [`address`] reads addresses. [`status`] holds
+//! the data that the console shows. [`XdpAttachment`] and [`Frontend`] connect a service to the datapaths.
+//! [`LeaseRenewal`] renews a lease. [`RunningLeased`] implements [`Running`] for a service with one fast path under a
+//! lease and one host.
 //!
 //! ```
 //! use lineside_service::ByteSize;
@@ -39,6 +40,7 @@
 //! assert!(config.enabled && config.memory_max == Some(ByteSize::mib(64)));
 //! ```
 
+pub mod address;
 mod attachment;
 mod byte_size;
 pub mod config;

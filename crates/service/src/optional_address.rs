@@ -1,5 +1,6 @@
 //! Address in a configuration that may be left empty.
 
+use crate::address::{self, AddressError};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -24,9 +25,11 @@ impl FromStr for OptionalAddress {
         if text.is_empty() {
             return Ok(Self(None));
         }
-        text.parse()
-            .map(|address| Self(Some(address)))
-            .map_err(|_| format!("{text:?} must be an address and a port, or empty"))
+        match address::parse(text) {
+            Ok(address) => Ok(Self(Some(address))),
+            Err(AddressError::Form(why)) => Err(format!("must be an address and a port, or empty: {why}")),
+            Err(why) => Err(why.to_string()),
+        }
     }
 }
 

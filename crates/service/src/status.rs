@@ -140,8 +140,11 @@ impl HistogramCounts {
 pub struct Tip {
     /// Hash as 64 hex digits, in the byte order of block explorers.
     pub hash: String,
-    /// Height as the service's protocol counts it: for `spv` the height of the best block, where the first block has 0;
-    /// for `fabric` the number of blocks.
+    /// Number of the best block; the first block of a chain, its genesis, has the number 0.
+    #[serde(default)]
+    pub block: u64,
+    /// Height of the chain, as the tools of its protocol count it, and as the metrics show it: for `spv` and `hybrid`
+    /// the number of the best block; for `fabric` the number of blocks, so the best block has the number `height` - 1.
     pub height: u32,
 }
 

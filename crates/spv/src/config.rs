@@ -24,6 +24,7 @@ pub struct SpvConfig {
     /// True if `lineside run` starts this service.
     pub enabled: bool,
     /// Address and UDP port.
+    #[serde(with = "lineside_service::address")]
     pub listen: SocketAddr,
     /// Directory of the chain store.
     pub data: PathBuf,

@@ -257,6 +257,7 @@ impl Leased for SpvState {
         let mut status = frontend.status(DEF.name, self.lease_until_ns(), &counted, out);
         status.tip = self.host.tip().map(|tip| Tip {
             hash: to_display(&tip.hash),
+            block: tip.height.into(),
             height: tip.height,
         });
         let height = self.host.tip().map(|tip| tip.height);

@@ -34,6 +34,7 @@ pub struct TransferConfig {
     /// True if `lineside run` serves this service.
     pub enabled: bool,
     /// IP address and port on which the service listens for UDP and TCP.
+    #[serde(with = "lineside_service::address")]
     pub listen: SocketAddr,
     /// Directory of the ledger.
     pub data: PathBuf,

@@ -37,6 +37,7 @@ use k256::ecdsa::SigningKey;
 use limiter::Budgets;
 use lineside_fastpath::{BatchRequest, DropReason, RequestOutcome, Source};
 use lineside_journal::{Disk, Error as JournalError, Journal, record_bytes};
+use lineside_util::log_limit::LogLimit;
 use lineside_wire::{
     BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, SignedHead, Status,
     TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER, TRANSFER_DURABLE, TRANSFER_EXPRESS,
@@ -44,6 +45,7 @@ use lineside_wire::{
 };
 use sessions::Sessions;
 use std::sync::Arc;
+use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Conditions for sealing a block.
@@ -667,12 +669,7 @@ impl<D: Disk> Host<D> {
         self.append(&Entry::Block(block));
         self.chain.passed(&block);
         self.filling_since_s = now_s;
-        tracing::info!(
-            block = self.chain.blocks(),
-            operations = waiting,
-            accounts,
-            "transfer: sealed a block"
-        );
+        log_seal(self.chain.blocks(), waiting, accounts);
     }
 
     fn no_room(&mut self, asked: &BatchRequest<'_>) -> RequestOutcome {
@@ -681,6 +678,21 @@ impl<D: Disk> Host<D> {
             return refuse(asked.payload, Status::NoRoom);
         };
         paper_reply(asked, &request, PaperAnswer::refused(Code::Busy))
+    }
+}
+
+/// Logs a sealed block, but at most one block in each second, because a ledger under load may seal many of them.
+fn log_seal(block: u64, operations: usize, accounts: u64) {
+    static LIMIT: LogLimit = LogLimit::new(Duration::from_secs(1));
+    tracing::debug!(block, operations, accounts, "transfer: sealed a block");
+    if let Some(left_out) = LIMIT.admit() {
+        tracing::info!(
+            block,
+            operations,
+            accounts,
+            blocks_not_logged = left_out,
+            "transfer: sealed a block"
+        );
     }
 }
 

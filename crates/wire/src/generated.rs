@@ -3082,7 +3082,7 @@ pub mod metric {
         passes: false,
         help: "1 while an unconfigured server holds rows: its rows are not cached, and over Thrift 2 no rows at all",
     };
-    /// blocks in the ledger, all of them durable
+    /// durable blocks in the ledger, as `peer channel getinfo` counts them
     pub const FABRIC_HEIGHT: Metric = Metric {
         name: "lineside_fabric_height",
         key: "height",
@@ -3091,7 +3091,7 @@ pub mod metric {
         unit: "",
         labels: &["channel"],
         passes: false,
-        help: "blocks in the ledger, all of them durable",
+        help: "durable blocks in the ledger, as `peer channel getinfo` counts them",
     };
     /// blocks committed since the start
     pub const FABRIC_BLOCKS: Metric = Metric {
@@ -3214,7 +3214,7 @@ pub mod metric {
         passes: false,
         help: "transactions received by UDP that were verified only with their block, for lack of memory or time",
     };
-    /// durable blocks in the ledger, not counting the genesis
+    /// number of the newest durable block; the genesis has the number 0
     pub const HYBRID_HEIGHT: Metric = Metric {
         name: "lineside_hybrid_height",
         key: "height",
@@ -3223,7 +3223,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "durable blocks in the ledger, not counting the genesis",
+        help: "number of the newest durable block; the genesis has the number 0",
     };
     /// requests answered since the start, by code
     pub const HYBRID_REQUESTS: Metric = Metric {

@@ -27,6 +27,7 @@ pub const DEF: ServiceDef = ServiceDef::new("odometer", || section(&OdometerConf
 #[serde(default, deny_unknown_fields)]
 struct OdometerConfig {
     enabled: bool,
+    #[serde(with = "lineside_service::address")]
     listen: SocketAddr,
 }
 

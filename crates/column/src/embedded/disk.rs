@@ -137,7 +137,7 @@ impl Shared {
 impl Disk {
     pub(super) fn open(disk: FsDisk, limits: &Limits) -> Result<Self, TableError> {
         let reserve = Reserve::new(disk.clone(), limits.rows_bytes);
-        let opened = log::open(disk, limits).map_err(TableError::Refused)?;
+        let opened = log::open(disk, limits)?;
         let shared = Arc::new(Shared {
             log: Mutex::new(opened.log),
             tables: opened.tables,

@@ -48,6 +48,43 @@ fn told(store: TableName, servers: &[UdpSocket]) -> HBaseSubscription {
     HBaseSubscription::new(&config, Some(key), &table, &coherence).unwrap()
 }
 
+/// Regression test: the message named neither the key of the configuration nor the length, and the exit code was that
+/// of a failure, so systemd started the server again and again.
+#[test]
+fn a_short_key_is_a_wrong_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    for digits in ["5a".repeat(31), String::new()] {
+        std::fs::write(&file, &digits).unwrap();
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+        let error = read_notify_key(&file).expect_err("it is too short");
+        assert!(error.is::<UsageError>(), "{error:?}");
+        let bytes = counted(digits.len() / 2, "byte");
+        for said in [
+            "[column] notify_key_file = ",
+            &file.display().to_string(),
+            &bytes,
+            "at least 32 bytes (64 hex digits)",
+        ] {
+            assert!(error.to_string().contains(said), "{error} lacks {said}");
+        }
+        let config = ColumnConfig {
+            store: in_hbase("t"),
+            coherence: CoherenceName::Coprocessor,
+            notify_key_file: file.clone(),
+            ..ColumnConfig::default()
+        };
+        let service = ColumnService {
+            config,
+            disk: None,
+            new_directory: None,
+            notify_key: None,
+        };
+        let warnings = service.file_warnings();
+        assert!(warnings[0].contains("at least 32 bytes"), "{warnings:?}");
+    }
+}
+
 /// Returns the next lease request that a server receives, and its sender.
 fn asked(server: &UdpSocket) -> (Notice, SocketAddr) {
     let mut bytes = [0; COLUMN_NOTICE_BYTES_MAX];

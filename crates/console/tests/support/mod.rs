@@ -17,6 +17,7 @@ pub fn example() -> Snapshot {
         lease_left_ms: Some(58_250),
         tip: Some(Tip {
             hash: "ab".repeat(32),
+            block: 1234,
             height: 1234,
         }),
         ..ServiceStatus::default()

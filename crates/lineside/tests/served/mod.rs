@@ -174,7 +174,7 @@ pub struct Server {
     pub service: &'static str,
     pub address: String,
     pub daemon: Daemon,
-    console: String,
+    pub console: String,
     folder: PathBuf,
 }
 

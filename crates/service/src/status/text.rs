@@ -46,7 +46,11 @@ impl Display for ServiceStatus {
             )?;
         }
         if let Some(tip) = &self.tip {
-            writeln!(out, "  tip     {} at height {}", tip.hash, tip.height)?;
+            write!(out, "  tip     {}", tip.hash)?;
+            if tip.block != u64::from(tip.height) {
+                write!(out, ", block {},", tip.block)?;
+            }
+            writeln!(out, " at height {}", tip.height)?;
         }
         for line in &self.summary {
             writeln!(out, "  {line}")?;

@@ -4,6 +4,7 @@
 use super::tables::{self, Pending, Tables};
 use super::{Write, record};
 use crate::embedded::{CELL_BYTES_MAX, Limits};
+use crate::table::TableError;
 use lineside_journal::{Error, FsDisk, Journal, Lsn, Options, VerifyReport, record_bytes, verify};
 use std::fs;
 use std::path::Path;
@@ -65,43 +66,52 @@ impl Log {
     }
 }
 
+/// Returns the error of opening a table whose journal reported `error`.
+fn of_journal(error: Error) -> TableError {
+    match error.needs_repair() {
+        true => TableError::Refused(error.to_string()),
+        false => TableError::Unavailable(error.to_string()),
+    }
+}
+
 /// Opens the table in the directory of `disk`, or creates it.
 ///
 /// # Errors
-/// Returns a text that says what is wrong, where, and what to do. The call has then changed no file, except for files
+/// [`TableError::Refused`] if an operator must repair or restore files, and [`TableError::Unavailable`] if another try
+/// may succeed. The text says what is wrong, where, and what to do. The call has then changed no file, except for files
 /// that contain no rows.
-pub(super) fn open(disk: FsDisk, limits: &Limits) -> Result<OpenedTable, String> {
+pub(super) fn open(disk: FsDisk, limits: &Limits) -> Result<OpenedTable, TableError> {
     let directory = &disk.path().to_path_buf();
     match verify(&disk) {
         Ok(report) if report.is_empty_journal() => make(directory, disk, limits),
         Ok(report) => open_checked(directory, disk, &report, limits),
         Err(Error::NoJournal) => make(directory, disk, limits),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(of_journal(error)),
     }
 }
 
 /// Creates a table in a directory that has no journal of a table.
-fn make(directory: &Path, disk: FsDisk, limits: &Limits) -> Result<OpenedTable, String> {
+fn make(directory: &Path, disk: FsDisk, limits: &Limits) -> Result<OpenedTable, TableError> {
     if directory.join("keyspaces").exists() {
-        return Err(
+        return Err(TableError::Refused(
             "it holds a table of an earlier version of Lineside, which this one cannot read; give another \
              directory"
                 .into(),
-        );
+        ));
     }
     if directory.join(tables::FOLDER).exists() {
-        return Err(
+        return Err(TableError::Refused(
             "its journal (*.log) is missing, although its files in `tables` exist; restore the journal from a copy, \
              or run `lineside column repair` on the directory, which continues with the changes that `tables` has \
              on the disk"
                 .into(),
-        );
+        ));
     }
-    let journal_id = getrandom::u64().map_err(|error| error.to_string())?;
+    let journal_id = getrandom::u64().map_err(|error| TableError::Unavailable(error.to_string()))?;
     // The call refuses a directory that a server has used before, unless the file `acknowledged` shows that no change
     // was acknowledged.
     let opened = Journal::open_or_create(disk, journal_id, options());
-    let (journal, recovery) = opened.map_err(|error| error.to_string())?;
+    let (journal, recovery) = opened.map_err(of_journal)?;
     if recovery.began_again {
         tracing::warn!(
             "column: the directory was used before, but no change was ever acknowledged in it; the table starts empty"
@@ -109,7 +119,7 @@ fn make(directory: &Path, disk: FsDisk, limits: &Limits) -> Result<OpenedTable, 
     }
     Ok(OpenedTable {
         log: Log { journal },
-        tables: open_tables(directory, journal_id, limits, true)?,
+        tables: open_tables(directory, journal_id, limits, true).map_err(TableError::Refused)?,
         last_lsn: 0,
         journal_bytes: 0,
     })
@@ -121,14 +131,15 @@ fn open_checked(
     disk: FsDisk,
     report: &VerifyReport,
     limits: &Limits,
-) -> Result<OpenedTable, String> {
-    check_journal(report)?;
+) -> Result<OpenedTable, TableError> {
+    check_journal(report).map_err(TableError::Refused)?;
     let saved_lsn = (report.snapshots.iter()).map(|snapshot| snapshot.lsn).max();
     if saved_lsn.is_some() {
-        tables::check(&directory.join(tables::FOLDER)).map_err(damaged_tables)?;
+        let checked = tables::check(&directory.join(tables::FOLDER)).map_err(damaged_tables);
+        checked.map_err(TableError::Refused)?;
     }
     // Before this point, the function changes no file.
-    let (journal, recovery) = Journal::open(disk, options()).map_err(|error| error.to_string())?;
+    let (journal, recovery) = Journal::open(disk, options()).map_err(of_journal)?;
     if recovery.cut_bytes > 0 {
         let (bytes, last) = (recovery.cut_bytes, recovery.last_lsn);
         tracing::info!(
@@ -137,10 +148,13 @@ fn open_checked(
         );
     }
     // If there is no snapshot, the journal has all changes, so the files in `tables` are built again from it.
-    let tables = open_tables(directory, report.journal_id, limits, saved_lsn.is_none())?;
-    let mark = tables.mark().map_err(damaged_tables)?;
-    check_mark(mark, saved_lsn.unwrap_or(0), recovery.last_lsn)?;
-    replay(&journal, &tables, mark + 1)?;
+    let opened = open_tables(directory, report.journal_id, limits, saved_lsn.is_none()).and_then(|tables| {
+        let mark = tables.mark().map_err(damaged_tables)?;
+        check_mark(mark, saved_lsn.unwrap_or(0), recovery.last_lsn)?;
+        replay(&journal, &tables, mark + 1)?;
+        Ok((tables, mark))
+    });
+    let (tables, mark) = opened.map_err(TableError::Refused)?;
     let last_change = recovery.last_lsn;
     let replayed = last_change.saturating_sub(mark);
     tracing::info!(last_change, replayed, "column: the table was recovered");
