@@ -192,7 +192,7 @@ impl Replay {
                     Some(_) => return Err("the packet is not the next one of its session".into()),
                 }
                 // The replay does not know the permissions of that time; it takes them from the recorded reply. The
-                // same applies to transfers of 0: journals of earlier versions contain executed ones.
+                // same applies to operations of 0: journals of earlier versions contain executed ones.
                 let permitted = |index: usize, _: Option<&Account>| match outcomes[index].code {
                     Code::Unauthorised => Err(Code::Unauthorised),
                     Code::BadCommand => native::check(&operations[index]),
