@@ -64,7 +64,8 @@ fn every_file_names_the_version_of_the_workspace() {
 fn macro_value(header: &str, name: &str) -> String {
     let opening = format!("#define {name} ");
     let line = header.lines().find_map(|line| line.strip_prefix(&opening));
-    line.unwrap_or_else(|| panic!("there is no macro {name}")).to_owned()
+    line.unwrap_or_else(|| panic!("there is no macro {name}"))
+        .to_owned()
 }
 
 #[test]

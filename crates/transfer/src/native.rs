@@ -1,7 +1,5 @@
 //! Native packets of `transfer`: one parser and encoder for fast path and host.
 
-pub use lineside_messages::transfer::Outcome;
-
 use crate::AccountId;
 use crate::rules::Holding;
 use lineside_fastpath::Reply;
@@ -14,6 +12,28 @@ use lineside_wire::{
     TransferCode as Code, native,
 };
 use zerocopy::{FromBytes, IntoBytes};
+
+/// Outcome of one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// `done`, or the reason of the refusal.
+    pub code: Code,
+    /// Balance of the source after the operation; 0 for a refusal.
+    pub amount: u64,
+    /// Number of the operation in the ledger; 0 if it has no number (yet).
+    pub number: u64,
+}
+
+impl Outcome {
+    /// Returns the outcome of a refused operation.
+    pub const fn refused(code: Code) -> Self {
+        Self {
+            code,
+            amount: 0,
+            number: 0,
+        }
+    }
+}
 
 /// Well-formed native request. An invalid single operation only gets an error code.
 #[derive(Clone, Copy, Debug)]

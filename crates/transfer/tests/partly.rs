@@ -217,10 +217,7 @@ fn a_journal_with_an_executed_issue_of_0_can_be_replayed() {
     assert_eq!(server.host.ledger().number(), 2);
     let again = server.ask(&execute_packet((0, TOKEN), 2, &[nothing])).unwrap();
     assert_eq!(outcomes(&again), [(Code::Done, 500)]);
-    assert_eq!(
-        server.execute((0, TOKEN), 3, &[nothing]),
-        [(Code::BadCommand, 0)]
-    );
+    assert_eq!(server.execute((0, TOKEN), 3, &[nothing]), [(Code::BadCommand, 0)]);
 }
 
 /// In versions up to 0.1, a transfer of 0 was executed, and a partly executed packet was stored completely.
