@@ -24,8 +24,8 @@ extern "C" {
 #endif
 
 /*
- * Version of this header, which is that of Lineside. Before 1.0, a change after which a program may no longer compile or
- * work raises MINOR. The number is for comparisons: #if LINESIDE_SPV_VERSION >= 1000, for 0.1.0 and later.
+ * Version of this header, which is that of Lineside. Before 1.0, a change after which a program may no longer compile
+ * or work raises MINOR. The number is for comparisons: #if LINESIDE_SPV_VERSION >= 1000, for 0.1.0 and later.
  */
 #define LINESIDE_SPV_VERSION_MAJOR 0
 #define LINESIDE_SPV_VERSION_MINOR 1

@@ -129,9 +129,9 @@ impl Client {
         self.write(&request)
     }
 
-    /// Asks for the outcome of a transaction. `expiry_ms` is the time at which its request expires, in milliseconds since
-    /// 1970: [`expiry_of`] the request, or that in [`AskError::OutcomeUnknown`]. Without it, the outcome of a transaction
-    /// that the node does not have is never final.
+    /// Asks for the outcome of a transaction. `expiry_ms` is the time at which its request expires, in milliseconds
+    /// since 1970: [`expiry_of`] the request, or that in [`AskError::OutcomeUnknown`]. Without it, the outcome of a
+    /// transaction that the node does not have is never final.
     ///
     /// # Errors
     /// [`AskError`].
