@@ -5,7 +5,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
 .PHONY: setup dashboard screenshots build run test test-fresh test-kernels bench papers fuzz soak hbase spec cli docs \
-	lint deny fmt package test-package test-reproducible rtl-setup rtl-lint rtl-test rtl-formal rtl-area
+	lint deny fmt bench-clients package test-package test-reproducible rtl-setup rtl-lint rtl-test rtl-formal rtl-area
 
 # `lineside --version` shows the commit. All targets that build for release set the same variable, so that none of them
 # has to build again what another one has built.
@@ -72,6 +72,10 @@ bench: build
 	cargo run --release --locked --quiet -p lineside-lab -- bench verify
 	cargo run --release --locked --quiet -p lineside-lab -- bench fabric
 	cargo run --release --locked --quiet -p lineside-lab -- bench hybrid
+
+# Measures the Python and the Go client and judges their gates. Needs two cores without other work, Python and Go.
+bench-clients: build
+	bash scripts/bench-clients.sh
 
 # Makes the papers' figures as SVG and CSV, and one page with all of them: papers/index.html. Needs root and two cores
 # without other work, and takes at most 15 minutes; see docs/papers.md.

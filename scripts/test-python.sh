@@ -6,23 +6,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-python="${LINESIDE_CLIENT_PYTHON:-python3}"
-if ! "$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
-    echo "test-python: skipped: no Python 3.9 or newer with venv here" >&2
+if ! environment=$(bash scripts/python-client-env.sh 2>&1); then
+    echo "test-python: skipped: $environment" >&2
     exit 0
-fi
-environment="$PWD/target/python-client"
-stamp="$environment/installed"
-if ! cmp --silent clients/python/pyproject.toml "$stamp"; then
-    rm -rf "$environment"
-    mkdir -p target
-    "$python" -m venv "$environment"
-    if ! "$environment/bin/pip" install --quiet --disable-pip-version-check --editable 'clients/python[hybrid,test]' \
-        >"$environment/pip.log" 2>&1; then
-        echo "test-python: skipped: pip cannot install the packages of the tests, see $environment/pip.log" >&2
-        exit 0
-    fi
-    cp clients/python/pyproject.toml "$stamp"
 fi
 LINESIDE_BINARY=$(bash scripts/debug-server.sh)
 export LINESIDE_BINARY

@@ -365,6 +365,7 @@ def sessions(file):
         ("a destination with FREEZE", refused(BAD, FREEZE, 1, 2, 0)),
         ("an amount with FREEZE", refused(BAD, FREEZE, 1, 0, 1)),
         ("an amount with UNFREEZE", refused(BAD, UNFREEZE, 1, 0, 1)),
+        ("ISSUE of nothing", refused(BAD, ISSUE, 1, 0, 0)), ("TRANSFER of nothing", refused(BAD, MOVE, 1, 2, 0)),
         ("a pending transfer of nothing", refused(BAD, MOVE, 1, 2, 0, contract=PENDING)),
         ("a timeout without a pending transfer", refused(BAD, MOVE, 1, 2, 1, timeout_s=1)),
         ("a code in a request", refused(BAD, MOVE, 1, 2, 1, sent_code=1)),

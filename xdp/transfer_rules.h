@@ -59,8 +59,8 @@ static __always_inline enum ls_transfer_code transfer_alone(__u32 command, struc
 }
 
 /*
- * Returns 1 for a valid plain operation: checks the command, the fields that must be zero, and the amount of a
- * transfer, which must not be. Called only for operations whose flags and contract are 0.
+ * Returns 1 for a valid plain operation: checks the command, the fields that must be zero, and the amount of an ISSUE
+ * or TRANSFER, which must not be. Called only for operations whose flags and contract are 0.
  */
 static __always_inline int transfer_is_operation(const struct ls_operation *operation)
 {
@@ -71,7 +71,7 @@ static __always_inline int transfer_is_operation(const struct ls_operation *oper
 	if (command < LS_TRANSFER_COMMAND_CREATE || command > LS_TRANSFER_COMMAND_UNFREEZE ||
 	    command == LS_TRANSFER_COMMAND_REFER)
 		return 0;
-	if (command == LS_TRANSFER_COMMAND_TRANSFER && !operation->amount)
+	if ((command == LS_TRANSFER_COMMAND_ISSUE || command == LS_TRANSFER_COMMAND_TRANSFER) && !operation->amount)
 		return 0;
 	if (command != LS_TRANSFER_COMMAND_TRANSFER && command != LS_TRANSFER_COMMAND_CREATE)
 		zero |= destination[0] | destination[1];

@@ -23,6 +23,17 @@
 extern "C" {
 #endif
 
+/*
+ * Version of this header, which is that of Lineside. Before 1.0, a change after which a program may no longer compile
+ * or work raises MINOR. The number is for comparisons: #if LINESIDE_SPV_VERSION >= 1000, for 0.1.0 and later.
+ */
+#define LINESIDE_SPV_VERSION_MAJOR 0
+#define LINESIDE_SPV_VERSION_MINOR 1
+#define LINESIDE_SPV_VERSION_PATCH 0
+#define LINESIDE_SPV_VERSION                                                                       \
+	(LINESIDE_SPV_VERSION_MAJOR * 1000000 + LINESIDE_SPV_VERSION_MINOR * 1000 +         \
+	 LINESIDE_SPV_VERSION_PATCH)
+
 #define LINESIDE_SPV_HASH_BYTES 32
 #define LINESIDE_SPV_HEADER_BYTES 80
 #define LINESIDE_SPV_TRANSACTIONS_MAX 16666 /* 4,000,000 units of weight, at least 240 for a transaction */

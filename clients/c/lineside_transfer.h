@@ -22,6 +22,17 @@ extern "C" {
 #endif
 
 /*
+ * Version of this header, which is that of Lineside. Before 1.0, a change after which a program may no longer compile
+ * or work raises MINOR. The number is for comparisons: #if LINESIDE_TRANSFER_VERSION >= 1000, for 0.1.0 and later.
+ */
+#define LINESIDE_TRANSFER_VERSION_MAJOR 0
+#define LINESIDE_TRANSFER_VERSION_MINOR 1
+#define LINESIDE_TRANSFER_VERSION_PATCH 0
+#define LINESIDE_TRANSFER_VERSION                                                                       \
+	(LINESIDE_TRANSFER_VERSION_MAJOR * 1000000 + LINESIDE_TRANSFER_VERSION_MINOR * 1000 +         \
+	 LINESIDE_TRANSFER_VERSION_PATCH)
+
+/*
  * Length of a packet in bytes: five fields of 4 bytes, and two zeros, which fill an Ethernet frame of 64 bytes. The
  * server accepts 20 to 22 bytes.
  */

@@ -82,7 +82,8 @@ module ls_transfer_store
   assign take_operation = operation_valid_i && operation_ready_o;
 
   assign is_bad = operation_i.command < CommandCreate || operation_i.command > CommandUnfreeze ||
-      (operation_i.command == CommandTransfer && operation_i.amount == '0);
+      (operation_i.command == CommandTransfer && operation_i.amount == '0) ||
+      (operation_i.command == CommandIssue && !operation_i.is_paper && operation_i.amount == '0);
   assign needs_place = operation_i.command != CommandRefer &&
       (operation_i.keep_refusals || (!is_bad && operation_i.refused == CodeDone));
   assign has_place = needs_place && record_places_q != '0;

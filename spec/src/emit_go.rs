@@ -18,6 +18,7 @@ pub fn emit(spec: &Spec) -> Vec<(String, String)> {
                 "Status",
                 "Status is the status code of a native reply.",
                 &spec.common.status,
+                &[],
             ),
         ),
     ];
@@ -26,7 +27,7 @@ pub fn emit(spec: &Spec) -> Vec<(String, String)> {
             let doc = format!("Code is the outcome of one operation of {name}.");
             files.push((
                 format!("clients/go/{name}/code.go"),
-                codes(name, "Code", &doc, &service.code),
+                codes(name, "Code", &doc, &service.code, &service.client_code),
             ));
         }
     }
@@ -135,8 +136,8 @@ fn message(w: &mut String, name: &str, doc: &str, fields: &[crate::model::Field]
     );
 }
 
-/// Returns a file with a type of codes, their names and their meanings.
-fn codes(package: &str, name: &str, doc: &str, codes: &[Code]) -> String {
+/// Returns a file with a type of codes, their names and their meanings. No server sends the codes in `of_client`.
+fn codes(package: &str, name: &str, doc: &str, codes: &[Code], of_client: &[Code]) -> String {
     let mut out = format!(
         "{NOTICE}package {package}\n\nimport \"strconv\"\n\n// {doc}\ntype {name} uint16\n\n\
          // Values of {name}.\nconst (\n"
@@ -149,6 +150,13 @@ fn codes(package: &str, name: &str, doc: &str, codes: &[Code]) -> String {
     for code in codes {
         let own = go_name(code);
         let _ = writeln!(w, "\t// {own}: {}.\n\t{own} {name} = {}", code.doc, code.code);
+    }
+    if !of_client.is_empty() {
+        let _ = writeln!(w, ")\n\n// Values of {name} that no server sends.\nconst (");
+    }
+    for code in of_client {
+        let own = go_name(code);
+        let _ = writeln!(w, "\t// {own}: {}.\n\t{own} {name} = {:#x}", code.doc, code.code);
     }
     let receiver = name.to_lowercase().remove(0);
     for (method, method_doc, is_name) in [
@@ -164,7 +172,7 @@ fn codes(package: &str, name: &str, doc: &str, codes: &[Code]) -> String {
             w,
             "{opening}// {method} {method_doc}.\nfunc ({receiver} {name}) {method}() string {{\n\tswitch {receiver} {{"
         );
-        for code in codes {
+        for code in codes.iter().chain(of_client) {
             let text = if is_name { &code.name } else { &code.doc };
             let _ = writeln!(w, "\tcase {}:\n\t\treturn {text:?}", go_name(code));
         }

@@ -77,6 +77,9 @@ pub struct Service {
     /// Result codes of single operations in a packet, if the service has such codes.
     #[serde(default)]
     pub code: Vec<Code>,
+    /// Result codes that client libraries use for an operation without an outcome. No server sends them.
+    #[serde(default)]
+    pub client_code: Vec<Code>,
     pub op: Vec<Op>,
     pub message: Vec<Struct>,
     pub layout: Vec<Struct>,

@@ -3,6 +3,9 @@
  * Arguments: ADDRESS PORT COMMAND ID SOURCE DESTINATION AMOUNT.
  */
 #include "../lineside_transfer.h"
+#if LINESIDE_TRANSFER_VERSION < 1000
+#error "LINESIDE_TRANSFER_VERSION is below 0.1.0, or not a number for the preprocessor"
+#endif
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,6 +8,9 @@
  *	time LIMIT COUNT INDEX HEADER PATH TXID               prints the time of a check in ns, the least of many rounds
  */
 #include "../lineside_spv.h"
+#if LINESIDE_SPV_VERSION < 1000
+#error "LINESIDE_SPV_VERSION is below 0.1.0, or not a number for the preprocessor"
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -93,9 +93,9 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// report prints the medians of the rounds and the gate, 0 if there is none. The rate by CPU time is what the client could do on a core of
-// its own with a server that keeps up.
-func (r *rates) report(name string, gate float64) {
+// report prints the medians of the rounds and the gate, 0 if there is none, and returns an error if the gate is missed.
+// The rate by CPU time is what the client could do on a core of its own with a server that keeps up.
+func (r *rates) report(name string, gate float64) error {
 	slices.Sort(r.byClock)
 	slices.Sort(r.byCPU)
 	median := r.byClock[len(r.byClock)/2]
@@ -108,6 +108,10 @@ func (r *rates) report(name string, gate float64) {
 	}
 	fmt.Printf("%s: median %.0f a second of %.0f; %s%.0f in a second of the client's CPU time\n",
 		name, median, r.byClock, verdict, r.byCPU[len(r.byCPU)/2])
+	if median < gate {
+		return fmt.Errorf("%s: the gate of %.0f a second is missed", name, gate)
+	}
+	return nil
 }
 
 func benchSpv(directory string, core, rounds int, length time.Duration) error {
@@ -157,8 +161,7 @@ func benchSpv(directory string, core, rounds int, length time.Duration) error {
 		return fmt.Errorf("spv: %d answers were wrong", wrong)
 	}
 	fmt.Printf("spv: %d requests were sent again\n", client.Resent())
-	result.report("spv, pipelined answers", 100_000)
-	return nil
+	return result.report("spv, pipelined answers", 100_000)
 }
 
 const (
@@ -249,6 +252,5 @@ func transferRounds(ctx context.Context, name string, client *transfer.Client, s
 		return err
 	}
 	fmt.Printf("%s: %d packets were sent again\n", name, client.Resent())
-	result.report(name+", durable", gate)
-	return pool.Close(ctx)
+	return errors.Join(result.report(name+", durable", gate), pool.Close(ctx))
 }

@@ -29,7 +29,7 @@ const (
 	CodeBusy Code = 8
 	// CodeFrozen: source or destination is frozen.
 	CodeFrozen Code = 9
-	// CodeBadCommand: unknown command, contract or flag; a transfer of 0; or a value that is not allowed.
+	// CodeBadCommand: unknown command, contract or flag; a transfer or native issue of 0; or a value that is not allowed.
 	CodeBadCommand Code = 10
 	// CodeIdReused: last transaction id of the account, or a known idempotency key, with another body.
 	CodeIdReused Code = 11
@@ -41,6 +41,14 @@ const (
 	CodeUnknownPending Code = 14
 	// CodePendingExists: a pending transfer with this uuid exists already.
 	CodePendingExists Code = 15
+)
+
+// Values of Code that no server sends.
+const (
+	// CodeOutcomeUnknown: the operation was sent, and no reply says if it was executed.
+	CodeOutcomeUnknown Code = 0xffff
+	// CodeNotExecuted: the operation was not sent, or the server refused its whole packet.
+	CodeNotExecuted Code = 0xfffe
 )
 
 // String returns the name of the code, which does not change between versions.
@@ -78,6 +86,10 @@ func (c Code) String() string {
 		return "unknown_pending"
 	case CodePendingExists:
 		return "pending_exists"
+	case CodeOutcomeUnknown:
+		return "outcome_unknown"
+	case CodeNotExecuted:
+		return "not_executed"
 	}
 	return "code " + strconv.Itoa(int(c))
 }
@@ -106,7 +118,7 @@ func (c Code) Meaning() string {
 	case CodeFrozen:
 		return "source or destination is frozen"
 	case CodeBadCommand:
-		return "unknown command, contract or flag; a transfer of 0; or a value that is not allowed"
+		return "unknown command, contract or flag; a transfer or native issue of 0; or a value that is not allowed"
 	case CodeIdReused:
 		return "last transaction id of the account, or a known idempotency key, with another body"
 	case CodeUnauthorised:
@@ -117,6 +129,10 @@ func (c Code) Meaning() string {
 		return "no pending transfer with this uuid between these accounts, or it has ended"
 	case CodePendingExists:
 		return "a pending transfer with this uuid exists already"
+	case CodeOutcomeUnknown:
+		return "the operation was sent, and no reply says if it was executed"
+	case CodeNotExecuted:
+		return "the operation was not sent, or the server refused its whole packet"
 	}
 	return "code " + strconv.Itoa(int(c))
 }

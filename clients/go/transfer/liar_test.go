@@ -117,7 +117,7 @@ func TestACallOfAPoolEndsAlthoughTheServerIsSilent(t *testing.T) {
 			t.Errorf("operation %d without an outcome has the error %v", i, outcome.Outcome.Err())
 		}
 		switch {
-		case i < 32 && isUnknown && outcome.Code == CodeUnknown:
+		case i < 32 && isUnknown && outcome.Code == CodeOutcomeUnknown:
 			ids[unknown.ID]++
 		case i >= 32 && errors.Is(outcome.Err, ErrNotSent) && outcome.Code == CodeNotExecuted && !isUnknown:
 		default:
@@ -194,9 +194,12 @@ func TestOperationsOfARefusedPacketOfAPoolAreNotDone(t *testing.T) {
 		errors.Is(err, ErrNotSent) {
 		t.Errorf("%+v, %v", outcomes, err)
 	}
-	for _, code := range []Code{CodeUnknown, CodeNotExecuted} {
-		if (Outcome{Code: code}).Err() == nil {
-			t.Errorf("%v is no error", code)
+	for code, name := range map[Code]string{CodeOutcomeUnknown: "outcome_unknown", CodeNotExecuted: "not_executed"} {
+		if (Outcome{Code: code}).Err() == nil || code.isKnown() {
+			t.Errorf("%v is no error, or is a code that servers send", code)
+		}
+		if code.String() != name || strings.HasPrefix(code.Meaning(), "code ") {
+			t.Errorf("the code %d is printed as %q, with the meaning %q", code, code.String(), code.Meaning())
 		}
 	}
 }

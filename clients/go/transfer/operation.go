@@ -313,7 +313,7 @@ func (o Outcome) Err() error {
 		return o.err
 	case o.Code == CodeDone:
 		return nil
-	case o.Code == CodeUnknown:
+	case o.Code == CodeOutcomeUnknown:
 		return &lineside.OutcomeUnknownError{Service: "transfer", Err: errors.New("the operation has no outcome")}
 	case o.Code == CodeNotExecuted:
 		return ErrNotSent

@@ -24,14 +24,6 @@ type Pool struct {
 // ErrNotSent means that an operation of a pool was not sent: the time was over before, or no session was usable.
 var ErrNotSent = errors.New("transfer: the operation was not sent")
 
-// Codes of operations of a pool without an outcome. No server sends them.
-const (
-	// CodeUnknown means that the operation was sent, and that no reply says if it was executed.
-	CodeUnknown Code = 0xffff
-	// CodeNotExecuted means that the operation was not sent, or that the server refused its whole packet.
-	CodeNotExecuted Code = 0xfffe
-)
-
 // OpenPool opens a pool with this number of sessions. The server limits the sessions of an address that it does not
 // trust to 64.
 func (c *Client) OpenPool(ctx context.Context, sessions int) (*Pool, error) {
@@ -73,11 +65,11 @@ func (p *Pool) SignWith(signer lineside.Signer) {
 
 // PoolOutcome is the outcome of one operation of a pool.
 type PoolOutcome struct {
-	// Outcome is the outcome. Without one, its code is [CodeUnknown] or [CodeNotExecuted].
+	// Outcome is the outcome. Without one, its code is [CodeOutcomeUnknown] or [CodeNotExecuted].
 	Outcome
 	// Err is nil if the outcome is known. Otherwise it is the error of the packet of the operation: a
-	// [*lineside.OutcomeUnknownError] if the code is [CodeUnknown], and a [*lineside.StatusError] or an error that wraps
-	// [ErrNotSent] if the code is [CodeNotExecuted].
+	// [*lineside.OutcomeUnknownError] if the code is [CodeOutcomeUnknown], and a [*lineside.StatusError] or an error that
+	// wraps [ErrNotSent] if the code is [CodeNotExecuted].
 	Err error
 }
 
@@ -88,7 +80,7 @@ func without(err error) PoolOutcome {
 	code := CodeNotExecuted
 	switch {
 	case errors.As(err, &unknown):
-		code = CodeUnknown
+		code = CodeOutcomeUnknown
 	case errors.As(err, &refused):
 	case !errors.Is(err, ErrNotSent):
 		err = fmt.Errorf("%w: %w", ErrNotSent, err)
@@ -152,7 +144,7 @@ func (p *Pool) Execute(ctx context.Context, operations []Operation) ([]PoolOutco
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if missing.Code == CodeUnknown && unknown == nil {
+		if missing.Code == CodeOutcomeUnknown && unknown == nil {
 			unknown = missing.Err
 		} else if other == nil {
 			other = missing.Err

@@ -10,19 +10,19 @@ use lineside_client::transfer::{
 use std::error::Error;
 use std::time::Duration;
 
-/// Executes a packet, and sends it again while its outcome is unknown.
+/// Executes a packet, and resumes the session once if its outcome is unknown.
 fn execute(
     client: &mut Client,
     session: &mut Session,
     packet: &[Operation],
 ) -> Result<Executed, ClientError> {
-    loop {
-        match client.execute(session, packet) {
-            Err(ClientError::OutcomeUnknown { id, cause, .. }) => {
-                eprintln!("{id}: {cause}; sending it again")
-            }
-            executed => return executed,
+    match client.execute(session, packet) {
+        Err(ClientError::OutcomeUnknown { id, cause, .. }) => {
+            eprintln!("{id}: {cause}; sending it again");
+            // The session has not advanced, so the same operations are the same packet, which is executed once.
+            client.execute(session, packet)
         }
+        executed => executed,
     }
 }
 

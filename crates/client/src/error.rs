@@ -12,8 +12,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutcomeId {
-    /// Packet of a session of `transfer`. The same packet, sent again in its session, is executed once
-    /// ([`execute`](crate::transfer::Client::execute)). If the session's next sequence number
+    /// Packet of a session of `transfer`. [`resume`](crate::transfer::Client::resume) of the session sends the same
+    /// packet again, which is executed once. If the session's next sequence number
     /// ([`next_sequence`](crate::transfer::Client::next_sequence)) is above `sequence`, the packet was executed.
     TransferPacket {
         /// Slot number of the session.
@@ -57,7 +57,7 @@ impl OutcomeId {
     const fn remedy(&self) -> &'static str {
         match self {
             Self::TransferPacket { .. } => {
-                "send the same packet again, which is executed once, or read the last reply of the session"
+                "resume the session, which sends the same packet again and executes it once"
             }
             Self::PaperTransfer { .. } => "send the same request again, which is executed once",
             Self::UnnumberedPaperTransfer { .. } => "ask for the balance; do not send it again",
@@ -94,12 +94,15 @@ pub enum NoOutcome {
     Timeout(Duration),
     /// The server answered with this status, which does not exclude that an earlier copy of the request was executed.
     Refused(Status),
+    /// The system refused a socket operation after a copy of the request was sent.
+    Io(io::ErrorKind),
 }
 
 impl NoOutcome {
     fn text(&self, server: SocketAddr) -> String {
         match self {
             Self::Timeout(timeout) => format!("no answer from {server} within {timeout:?}"),
+            Self::Io(kind) => format!("no answer from {server} ({kind})"),
             Self::Refused(status) => format!("{server} answered a repetition with: {}", status.meaning()),
         }
     }
@@ -109,6 +112,7 @@ impl fmt::Display for NoOutcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Timeout(timeout) => write!(out, "no answer within {timeout:?}"),
+            Self::Io(kind) => write!(out, "no answer ({kind})"),
             Self::Refused(status) => write!(out, "the answer to a repetition was: {}", status.meaning()),
         }
     }
@@ -142,6 +146,9 @@ pub enum ClientError {
         /// Id to ask for.
         id: OutcomeId,
     },
+    /// `transfer`: an earlier packet of the session has no reply yet. Nothing was sent.
+    #[error("{0} has no reply yet: resume the session, or execute the same operations again, before others")]
+    Unanswered(OutcomeId),
     /// The server's host was overloaded during all attempts, and the request was not executed.
     #[error("{0} is busy: ask again later")]
     Busy(SocketAddr),
@@ -240,14 +247,23 @@ impl ClientError {
                 service,
             },
             ExchangeError::Busy { server, .. } => Self::Busy(server),
-            ExchangeError::Io { server, source } => Self::Io { server, source },
+            ExchangeError::Io { server, source, .. } => Self::Io { server, source },
         }
     }
 
     /// Converts the error of an exchange that asked for a change: the outcome is unknown, unless the server answered
-    /// `busy` to every copy of the request.
+    /// `busy` to every copy of the request, or no copy was sent.
     pub(crate) fn of_change(error: ExchangeError, service: &'static str, id: OutcomeId) -> Self {
         match error {
+            ExchangeError::Io {
+                server,
+                source,
+                is_sent: true,
+            } => Self::OutcomeUnknown {
+                server,
+                cause: NoOutcome::Io(source.kind()),
+                id,
+            },
             ExchangeError::Timeout { server, timeout }
             | ExchangeError::Busy {
                 server,

@@ -36,6 +36,8 @@ pub enum ExchangeError {
         server: SocketAddr,
         /// Error of the system call.
         source: io::Error,
+        /// True if a copy of the request was sent before.
+        is_sent: bool,
     },
 }
 
@@ -85,7 +87,11 @@ pub fn exchange<T>(
     request: &[u8],
     answer: impl Fn(&[u8]) -> Option<Result<T, Again>>,
 ) -> Result<(T, u64), ExchangeError> {
-    let io = |source| ExchangeError::Io { server, source };
+    let io = |source, sent: u64| ExchangeError::Io {
+        server,
+        source,
+        is_sent: sent > 0,
+    };
     let end = Instant::now() + timeout;
     let (mut pause, mut sent, mut busy) = (RESEND_PAUSE_FIRST, 0, 0);
     let mut reply = [0; RECEIVE_BUFFER_BYTES];
@@ -93,7 +99,7 @@ pub fn exchange<T>(
         match socket.send(request) {
             // ECONNREFUSED means that no socket listens at the server's port (ICMP reply to an earlier request). The
             // server may still be starting, so the client continues until the timeout.
-            Err(error) if error.kind() != ErrorKind::ConnectionRefused => return Err(io(error)),
+            Err(error) if error.kind() != ErrorKind::ConnectionRefused => return Err(io(error, sent)),
             _ => sent += 1,
         }
         let resend_at = (Instant::now() + pause).min(end);
@@ -101,7 +107,9 @@ pub fn exchange<T>(
             .checked_duration_since(Instant::now())
             .filter(|left| !left.is_zero())
         {
-            socket.set_read_timeout(Some(left)).map_err(io)?;
+            socket
+                .set_read_timeout(Some(left))
+                .map_err(|error| io(error, sent))?;
             match socket.recv(&mut reply).map(|bytes| answer(&reply[..bytes])) {
                 Ok(Some(Ok(answer))) => return Ok((answer, sent - 1)),
                 Ok(Some(Err(Again::Busy))) => {
@@ -114,7 +122,7 @@ pub fn exchange<T>(
                     ErrorKind::ConnectionRefused => {
                         std::thread::sleep(resend_at.saturating_duration_since(Instant::now()));
                     }
-                    _ => return Err(io(error)),
+                    _ => return Err(io(error, sent)),
                 },
             }
         }

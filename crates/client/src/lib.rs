@@ -29,11 +29,11 @@
 //! let mut session = client.open()?;
 //! let packet = [transfer(AccountId::from_paper(1), AccountId::from_paper(2), 30)];
 //! let executed = match client.execute(&mut session, &packet) {
-//!     // The session has not advanced, so that this call sends the same packet, which is executed once.
-//!     Err(ClientError::OutcomeUnknown { .. }) => client.execute(&mut session, &packet)?,
-//!     executed => executed?,
+//!     // Sends the same packet again, which is executed once. Until it has a reply, the session refuses other packets.
+//!     Err(ClientError::OutcomeUnknown { .. }) => client.resume(&mut session)?,
+//!     executed => Some(executed?),
 //! };
-//! println!("{:?}", executed.outcomes[0]);
+//! println!("{executed:?}");
 //! client.close(&session)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -2,14 +2,16 @@
 //! own request. Repeating is safe: the server executes a repeated request once.
 
 mod operations;
+mod session;
 
 pub use crate::error::{ClientError, NoOutcome, OutcomeId};
-pub use lineside_messages::transfer::{AccountId, KeyId, Outcome, Signer, paper, signer};
+pub use lineside_messages::transfer::{AccountId, KeyId, Signer, paper, signer};
 pub use lineside_wire::{Operation, TransferCode as Code};
 pub use operations::{
     IdempotencyKey, create, freeze, in_packets, issue, keyed, linked, new_idempotency_key, pending, post,
     transfer, unfreeze, void,
 };
+pub use session::Session;
 
 use crate::exchange::{Again, ExchangeError, exchange, open_with_id};
 use lineside_wire::{
@@ -17,7 +19,7 @@ use lineside_wire::{
     TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TRANSFER_OP_SESSION,
     TRANSFER_OP_SIGNED, TRANSFER_PAPER_REFUSED, native,
 };
-use paper::{PaperAnswer, PaperRequest};
+use paper::PaperRequest;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -42,24 +44,25 @@ const DEFINITE_REFUSALS: &[Status] = &[
     Status::UnsupportedVersion,
 ];
 
-/// Session. Any client that has it can continue it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Session {
-    /// Slot number.
-    pub slot: u32,
-    /// Secret token.
-    pub token: u64,
-    /// Sequence number of its next packet.
-    pub next: u64,
+/// Outcome of one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// `done`, or the reason of the refusal.
+    pub code: Code,
+    /// Balance of the source after the operation; `None` for a refusal, which says nothing about the balance.
+    pub balance: Option<u64>,
+    /// Number of the operation in the ledger; 0 if it has no number (yet).
+    pub number: u64,
 }
 
-/// Leaves out the token, which must not get into logs.
-impl std::fmt::Debug for Session {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Session")
-            .field("slot", &self.slot)
-            .field("next", &self.next)
-            .finish_non_exhaustive()
+impl Outcome {
+    fn new(code: Code, amount: u64, number: u64) -> Self {
+        let balance = (code == Code::Done).then_some(amount);
+        Self {
+            code,
+            balance,
+            number,
+        }
     }
 }
 
@@ -94,8 +97,6 @@ pub struct Client {
     next_id: u64,
     resent: u64,
     signer: Option<Signer>,
-    /// Slot and sequence number of the last packet whose outcome is unknown.
-    unanswered: Option<(u32, u64)>,
 }
 
 impl Client {
@@ -113,7 +114,6 @@ impl Client {
             next_id,
             resent: 0,
             signer: None,
-            unanswered: None,
         })
     }
 
@@ -140,7 +140,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn paper(&mut self, request: &PaperRequest) -> Result<PaperAnswer, ClientError> {
+    pub fn paper(&mut self, request: &PaperRequest) -> Result<Outcome, ClientError> {
         let sent = request.to_bytes();
         let answer = |reply: &[u8]| {
             let reply = PaperRequest::parse(reply)?;
@@ -151,10 +151,12 @@ impl Client {
                 return None;
             }
             Some(match reply.is_refusal() {
-                false => Ok(PaperAnswer::done(reply.amount.into())),
+                false => Ok(Outcome::new(Code::Done, reply.amount.into(), 0)),
                 true => match Code::from_code(reply.amount as u16)? {
                     Code::Busy => Err(Again::Busy),
-                    code => Ok(PaperAnswer::refused(code)),
+                    // A refusal with the code `done` is malformed.
+                    Code::Done => return None,
+                    code => Ok(Outcome::new(code, 0, 0)),
                 },
             })
         };
@@ -200,7 +202,15 @@ impl Client {
                         });
                     }
                     io::ErrorKind::Interrupted => {}
-                    _ => return Err(io(error)),
+                    // No socket listens at the server's port, so the datagram was not read.
+                    io::ErrorKind::ConnectionRefused => return Err(io(error)),
+                    kind => {
+                        return Err(ClientError::OutcomeUnknown {
+                            server,
+                            cause: NoOutcome::Io(kind),
+                            id,
+                        });
+                    }
                 },
             }
         }
@@ -224,19 +234,20 @@ impl Client {
                 ClientError::Busy(server) => ClientError::NoSession(server),
                 other => other,
             })?;
-        Ok(Session {
-            slot: granted.slot.get(),
-            token: granted.token.get(),
-            next: granted.sequence.get(),
-        })
+        let (slot, token) = (granted.slot.get(), granted.token.get());
+        Ok(Session::new(slot, token, granted.sequence.get()))
     }
 
     /// Closes a session. Returns false if the server did not have it, which may be the case because an earlier copy of
     /// this request closed it, and the reply was lost.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    /// See [`ClientError`]. [`ClientError::Unanswered`] if a packet of the session has no reply yet: without the
+    /// session, [`Client::resume`] could never find its outcome. [`Session::abandon`] gives up the outcome.
     pub fn close(&mut self, session: &Session) -> Result<bool, ClientError> {
+        if let Some(id) = session.unanswered_id() {
+            return Err(ClientError::Unanswered(id));
+        }
         match self.session_body(TRANSFER_OP_CLOSE, &body_of(session)) {
             Ok(_) => Ok(true),
             Err(ClientError::Refused {
@@ -257,10 +268,12 @@ impl Client {
         Ok(body.sequence.get())
     }
 
-    /// Executes 1 to [`Client::operations_max`] operations as the session's next packet.
+    /// Executes 1 to [`Client::operations_max`] operations as the session's next packet, exactly once.
     ///
     /// # Errors
-    /// See [`ClientError`]. After [`ClientError::OutcomeUnknown`] the same operations must be sent again before others.
+    /// See [`ClientError`]. After [`ClientError::OutcomeUnknown`] the session executes no other operations
+    /// ([`ClientError::Unanswered`]) until [`Client::resume`], or this method with the same operations, has found the
+    /// outcome.
     pub fn execute(
         &mut self,
         session: &mut Session,
@@ -274,6 +287,35 @@ impl Client {
                 most,
             });
         }
+        match session.unanswered() {
+            None => self.send(session, operations, false),
+            Some(before) if before == operations => self.send(session, operations, true),
+            Some(before) => Err(ClientError::Unanswered(session.id(before))),
+        }
+    }
+
+    /// Sends the packet of a session again whose outcome is unknown, and returns its outcome; `None` if all packets of
+    /// the session have replies. The packet is executed once.
+    ///
+    /// # Errors
+    /// See [`ClientError`]. If the cause of [`ClientError::OutcomeUnknown`] is a refusal with [`Status::NoSession`],
+    /// [`Status::Sequence`] or [`Status::Reused`], the server has no reply to the packet, and never will. Then only the
+    /// idempotency keys of the operations find their outcome, or the accounts show it; [`Session::abandon`] gives up
+    /// the packet.
+    pub fn resume(&mut self, session: &mut Session) -> Result<Option<Executed>, ClientError> {
+        match session.unanswered().map(<[Operation]>::to_vec) {
+            None => Ok(None),
+            Some(operations) => self.send(session, &operations, true).map(Some),
+        }
+    }
+
+    /// Sends a packet. It is resumed if a copy of it may have been sent before.
+    fn send(
+        &mut self,
+        session: &mut Session,
+        operations: &[Operation],
+        is_resumed: bool,
+    ) -> Result<Executed, ClientError> {
         let head = ExecuteHead {
             token: session.token.into(),
             sequence: session.next.into(),
@@ -288,38 +330,43 @@ impl Client {
             body.splice(..0, signed.as_bytes().iter().copied());
             op = TRANSFER_OP_SIGNED;
         }
-        let id = OutcomeId::TransferPacket {
-            slot: session.slot,
-            sequence: session.next,
-            idempotency_keys: operations::keys_of(operations),
-        };
-        let packet = (session.slot, session.next);
+        let id = session.id(operations);
         let resent_before = self.resent;
         let executed = self.ask(op, Some(id.clone()), &body, |status, reply| {
-            let (head, rest) = ExecuteHead::ref_from_prefix(reply).ok()?;
+            let (answered, rest) = ExecuteHead::ref_from_prefix(reply).ok()?;
             if status != Status::Ok {
-                return Some(Err((status, head.sequence.get())));
+                return Some(Err((status, answered.sequence.get())));
             }
-            let replies = <[Operation]>::ref_from_bytes(rest).ok()?;
+            // The reply to another packet says nothing about this one.
+            let is_ours = ExecuteHead {
+                durability: 0.into(),
+                ..*answered
+            } == head;
+            let replies = <[Operation]>::ref_from_bytes(rest).ok().filter(|_| is_ours)?;
             let outcome = |reply: &Operation| {
-                Some(Outcome {
-                    code: Code::from_code(reply.code.get())?,
-                    amount: reply.amount.get(),
-                    number: reply.number.get(),
-                })
+                let code = Code::from_code(reply.code.get())?;
+                Some(Outcome::new(code, reply.amount.get(), reply.number.get()))
             };
             let outcomes: Option<Vec<_>> = replies.iter().map(outcome).collect();
             Some(Ok(Executed {
                 outcomes: outcomes.filter(|outcomes| outcomes.len() == operations.len())?,
-                is_durable: head.durability.get() == lineside_wire::TRANSFER_DURABLE,
+                is_durable: answered.durability.get() == lineside_wire::TRANSFER_DURABLE,
             }))
         });
-        let is_repeated = self.unanswered == Some(packet) || self.resent > resent_before;
-        let executed = executed.map_err(|error| error.of_refused_change(is_repeated, DEFINITE_REFUSALS, id));
+        let is_repeated = is_resumed || self.resent > resent_before;
+        let executed = executed.map_err(|error| {
+            let (server, cause) = match error {
+                ClientError::Busy(server) if is_resumed => (server, NoOutcome::Refused(Status::Busy)),
+                ClientError::Io { server, source } if is_resumed => (server, NoOutcome::Io(source.kind())),
+                error => return error.of_refused_change(is_repeated, DEFINITE_REFUSALS, id),
+            };
+            ClientError::OutcomeUnknown { server, cause, id }
+        });
         match &executed {
-            Ok(_) => session.next += 1,
-            Err(ClientError::OutcomeUnknown { .. }) => self.unanswered = Some(packet),
-            Err(_) => {}
+            Ok(_) => session.executed(),
+            Err(ClientError::OutcomeUnknown { .. }) => session.unknown(operations),
+            // No copy of the packet was executed.
+            Err(_) => session.abandon(),
         }
         executed
     }
@@ -434,14 +481,4 @@ fn body_of(session: &Session) -> SessionBody {
         slot: session.slot.into(),
         ..SessionBody::new_zeroed()
     }
-}
-
-#[test]
-fn the_debug_text_of_a_session_has_no_token() {
-    let session = Session {
-        slot: 1,
-        token: 987_654_321,
-        next: 2,
-    };
-    assert_eq!(format!("{session:?}"), "Session { slot: 1, next: 2, .. }");
 }

@@ -4,9 +4,10 @@
 mod common;
 
 use common::{genesis, member_key, node_key};
+use lineside_client::hybrid::AskError;
 use lineside_client::hybrid::grpc::Coded;
+use lineside_client::hybrid::grpc::Identity;
 use lineside_client::hybrid::grpc::paper::Client;
-use lineside_client::hybrid::grpc::{AskError, Identity};
 use lineside_hybrid::node::embedded;
 use lineside_hybrid::{Code, Node, Options};
 use lineside_hybrid_grpc::{Limits, Running, start};

@@ -4,8 +4,9 @@
 mod common;
 
 use common::{genesis, member_key, rights, start as start_node};
-use lineside_client::hybrid::grpc::{AskError, Client, ClientTls, Identity};
+use lineside_client::hybrid::grpc::{Client, ClientTls, Identity};
 use lineside_client::hybrid::grpc::{Coded, Connection, id_of};
+use lineside_client::hybrid::{AskError, TransactionOutcome};
 use lineside_hybrid::{Code, Node};
 use lineside_hybrid_grpc::{Counted, Limits, Running, ServerTls, start};
 use lineside_journal::SimDisk;
@@ -110,9 +111,18 @@ async fn every_method_answers() {
         let request = admin.signing().sign(Body::Change { until_ms, change }).unwrap();
         let id = id_of(&request);
         let at = placed(&admin.connection().change(request).await.unwrap(), code);
-        assert_eq!(placed(&admin.outcome(id).await.unwrap(), code), at);
+        assert_eq!(placed(&admin.read_outcome(id, None).await.unwrap(), code), at);
+        let outcome = admin.outcome(id, None).await.unwrap();
+        assert!(matches!(outcome, TransactionOutcome::Placed { code: found, .. } if found == code));
     }
-    placed(&client.outcome([9; 32]).await.unwrap(), Code::Unknown);
+    placed(&client.read_outcome([9; 32], None).await.unwrap(), Code::Unknown);
+    for (expiry_ms, outcome) in [
+        (None, TransactionOutcome::NotYet),
+        (Some(unix_ms() + 20_000), TransactionOutcome::NotYet),
+        (Some(unix_ms() - 60_000), TransactionOutcome::NotExecuted),
+    ] {
+        assert_eq!(client.outcome([9; 32], expiry_ms).await.unwrap(), outcome);
+    }
     running.stop().await.unwrap();
 }
 

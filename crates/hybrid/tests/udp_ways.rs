@@ -4,13 +4,14 @@ mod common;
 mod served;
 
 use common::*;
-use lineside_client::hybrid::udp::{AskError, Client as Asker};
+use lineside_client::hybrid::udp::Client as Asker;
+use lineside_client::hybrid::{AskError, TransactionOutcome};
 use lineside_hybrid::log::{Deliver, Entry, Log, LogError, OpenLog};
 use lineside_hybrid::{Code, Node, Options};
 use lineside_journal::SimDisk;
 use lineside_messages::hybrid::answer::Answered;
 use lineside_messages::hybrid::request::{Body, Sees};
-use lineside_messages::hybrid::signing::{Identity, id_of};
+use lineside_messages::hybrid::signing::{Identity, expiry_of, id_of, unix_ms};
 use lineside_messages::hybrid::udp::{read_answer, read_request, write_answer, write_request};
 use lineside_wire::Status;
 use served::*;
@@ -323,4 +324,31 @@ fn a_client_reports_why_it_has_no_answer() {
     );
     let lost = alone.get(Sees::Local, &[b"a"]).unwrap_err();
     assert!(matches!(lost, AskError::Timeout { .. }), "{lost}");
+}
+
+#[test]
+fn an_outcome_is_final_only_after_the_request_has_expired() {
+    let served = serve(12);
+    let mut member = asker(served.address(), 5);
+    let request = member.signing().sign(Body::set(b"a", None, b"x")).unwrap();
+    let (id, expiry_ms) = (id_of(&request), expiry_of(&request));
+    assert!(expiry_ms.abs_diff(unix_ms() + 30_000) < 20_000);
+    // A copy of the request may still arrive.
+    for expiry_ms in [None, Some(expiry_ms), Some(u64::MAX)] {
+        assert_eq!(member.outcome(id, expiry_ms).unwrap(), TransactionOutcome::NotYet);
+    }
+    let Answered::Placed { code, version } = member.write(&request).unwrap() else {
+        panic!("the write is not placed");
+    };
+    assert_eq!(
+        member.outcome(id, Some(expiry_ms)).unwrap(),
+        TransactionOutcome::Placed { code, version }
+    );
+    // A request with this id would have expired a minute ago.
+    let late = Some(unix_ms() - 60_000);
+    assert_eq!(
+        member.outcome([9; 32], late).unwrap(),
+        TransactionOutcome::NotExecuted
+    );
+    assert_eq!(member.outcome([9; 32], None).unwrap(), TransactionOutcome::NotYet);
 }

@@ -70,7 +70,7 @@ fn transfers_are_executed_once_and_an_unknown_outcome_names_the_packet() {
         let executed = client.execute(&mut session, &packet).unwrap();
         assert_eq!(executed.outcomes[0].code, Code::Done);
         // A transfer that was executed twice, or a forged reply that was believed, gives another balance.
-        assert_eq!(executed.outcomes[0].amount, 999 - done);
+        assert_eq!(executed.outcomes[0].balance, Some(999 - done));
     }
     let chain = linked([
         transfer::transfer(alice, bob, 1),
@@ -78,7 +78,9 @@ fn transfers_are_executed_once_and_an_unknown_outcome_names_the_packet() {
     ]);
     let refused = client.execute(&mut session, &chain).unwrap().outcomes;
     assert!(
-        refused.iter().all(|outcome| outcome.code != Code::Done),
+        refused
+            .iter()
+            .all(|outcome| outcome.code != Code::Done && outcome.balance.is_none()),
         "{refused:?}"
     );
     assert_unreliable(&relay);
@@ -113,8 +115,16 @@ fn transfers_are_executed_once_and_an_unknown_outcome_names_the_packet() {
         session.next, sequence,
         "the session must not advance without an outcome"
     );
-    let first = client.execute(&mut session, &payment).unwrap().outcomes;
-    assert_eq!(first[0].amount, 1000 - CHANGES - 7);
+    // Until the outcome is found, nothing else is sent in the session.
+    let other = [transfer::transfer(alice, bob, 8)];
+    let refused = client.execute(&mut session, &other);
+    assert!(matches!(refused, Err(ClientError::Unanswered(_))), "{refused:?}");
+    let refused = client.close(&session);
+    assert!(matches!(refused, Err(ClientError::Unanswered(_))), "{refused:?}");
+    assert_eq!(session.unanswered(), Some(&payment[..]));
+    let first = client.resume(&mut session).unwrap().unwrap().outcomes;
+    assert_eq!(client.resume(&mut session).unwrap(), None);
+    assert_eq!(first[0].balance, Some(1000 - CHANGES - 7));
     // The key finds the outcome in another session, too.
     let mut other = client.open().unwrap();
     assert_eq!(client.execute(&mut other, &payment).unwrap().outcomes, first);

@@ -113,7 +113,7 @@ fn at_the_line() {
     let executed = client
         .execute(&mut session, &[operation(TRANSFER, 1, 2, 100)])
         .unwrap();
-    assert!(!executed.is_durable && executed.outcomes[0].amount == 9_800);
+    assert!(!executed.is_durable && executed.outcomes[0].balance == Some(9_800));
     drop(server);
 
     // No server runs, so XDP answers these requests.
@@ -121,19 +121,24 @@ fn at_the_line() {
     let executed = client
         .execute(&mut session, &[operation(TRANSFER, 1, 2, 100)])
         .unwrap();
-    assert_eq!(executed.outcomes[0].amount, 9_600);
+    assert_eq!(executed.outcomes[0].balance, Some(9_600));
     no_other_server_takes_over_the_fastpath(data.path(), pins, &express);
     let mut server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
     let repeated = client.paper(&PaperRequest::new(TRANSFER, 299, 1, 2, 1)).unwrap();
     assert_eq!(
-        repeated.amount, 9_700,
+        repeated.balance,
+        Some(9_700),
         "the reply to the repeated request is that of the first time"
     );
     // The host executes operations that XDP cannot execute, on the same accounts.
     let mut chain = [operation(TRANSFER, 1, 2, 50), operation(TRANSFER, 2, 1, 20)];
     chain[0].flags = 1;
     let executed = client.execute(&mut session, &chain).unwrap();
-    let amounts: Vec<u64> = executed.outcomes.iter().map(|outcome| outcome.amount).collect();
+    let amounts: Vec<u64> = executed
+        .outcomes
+        .iter()
+        .filter_map(|outcome| outcome.balance)
+        .collect();
     assert_eq!(amounts, [9_550, 10_430]);
     let [claims, rests] =
         ["claims", "rests"].map(|what| server.metric(&format!("lineside_transfer_{what}_total")));

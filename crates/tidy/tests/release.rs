@@ -59,3 +59,22 @@ fn every_file_names_the_version_of_the_workspace() {
         );
     }
 }
+
+/// Returns the value of a macro of a C header.
+fn macro_value(header: &str, name: &str) -> String {
+    let opening = format!("#define {name} ");
+    let line = header.lines().find_map(|line| line.strip_prefix(&opening));
+    line.unwrap_or_else(|| panic!("there is no macro {name}"))
+        .to_owned()
+}
+
+#[test]
+fn the_c_headers_have_the_version_of_the_workspace() {
+    let version = version();
+    for name in ["spv", "transfer"] {
+        let header = text(&format!("clients/c/lineside_{name}.h"));
+        let prefix = format!("LINESIDE_{}_VERSION", name.to_uppercase());
+        let parts = ["MAJOR", "MINOR", "PATCH"].map(|part| macro_value(&header, &format!("{prefix}_{part}")));
+        assert_eq!(parts.join("."), version, "lineside_{name}.h");
+    }
+}

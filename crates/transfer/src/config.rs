@@ -3,9 +3,9 @@
 use crate::host::{Retention, SealPolicy, SessionPolicy};
 use crate::ledger::Limits;
 use crate::native::Outcome;
-use crate::signed::KeyId;
 use crate::store::{Geometry, Mode, Range};
 use clap::ValueEnum;
+use lineside_messages::transfer::KeyId;
 use lineside_service::ByteSize;
 use lineside_service::config::{
     AddressRange, ConfigIssue, Issues, Section, loopback, non_empty, parse_range,

@@ -28,7 +28,7 @@ use crate::ledger::{Account, Ledger, PREFETCHED_OPERATIONS, SessionAnswer};
 use crate::native::{self, Outcome, Request};
 use crate::paper::{self, PaperAnswer, PaperRequest};
 use crate::settlement::{self, BLOCK_BYTES, Chain};
-use crate::signed::{self, KeyId, SignatureChecker, SignedBytes};
+use crate::signed::{SignatureChecker, SignedBytes};
 use crate::store::Store;
 use crate::writer::TransferFill;
 use commits::Commits;
@@ -37,6 +37,7 @@ use k256::ecdsa::SigningKey;
 use limiter::Budgets;
 use lineside_fastpath::{BatchRequest, DropReason, RequestOutcome, Source};
 use lineside_journal::{Disk, Error as JournalError, Journal, record_bytes};
+use lineside_messages::transfer::signer::{KeyId, signed_bytes};
 use lineside_util::log_limit::LogLimit;
 use lineside_wire::{
     BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, SignedHead, Status,
@@ -264,7 +265,7 @@ impl<D: Disk> Host<D> {
         for (at, request) in requests.iter().enumerate().filter(|(_, asked)| is_signed(asked)) {
             if let Ok(Request::Signed(_, head, execute, operations)) = Request::parse(request.payload) {
                 places.push(at);
-                let bytes = signed::signed_bytes(execute, operations);
+                let bytes = signed_bytes(execute, operations);
                 signed.push(SignedBytes { head, bytes });
             }
         }

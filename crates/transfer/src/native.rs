@@ -1,7 +1,5 @@
 //! Native packets of `transfer`: one parser and encoder for fast path and host.
 
-pub use lineside_messages::transfer::Outcome;
-
 use crate::AccountId;
 use crate::rules::Holding;
 use lineside_fastpath::Reply;
@@ -14,6 +12,28 @@ use lineside_wire::{
     TransferCode as Code, native,
 };
 use zerocopy::{FromBytes, IntoBytes};
+
+/// Outcome of one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// `done`, or the reason of the refusal.
+    pub code: Code,
+    /// Balance of the source after the operation; 0 for a refusal.
+    pub amount: u64,
+    /// Number of the operation in the ledger; 0 if it has no number (yet).
+    pub number: u64,
+}
+
+impl Outcome {
+    /// Returns the outcome of a refused operation.
+    pub const fn refused(code: Code) -> Self {
+        Self {
+            code,
+            amount: 0,
+            number: 0,
+        }
+    }
+}
 
 /// Well-formed native request. An invalid single operation only gets an error code.
 #[derive(Clone, Copy, Debug)]
@@ -75,23 +95,25 @@ fn execute(body: &[u8]) -> Option<(&ExecuteHead, &[Operation])> {
     (counted && head.durability.get() == 0).then_some((head, operations))
 }
 
-/// Checks a requested operation: it must be well-formed, and a plain transfer must have an amount. A transfer of 0
-/// would cost its sender nothing, but the journal would store it for ever.
+/// Checks a requested operation: it must be well-formed, and an ISSUE and a plain transfer must have an amount. Without
+/// one, they would cost their sender nothing, but the journal would store them for ever.
 ///
 /// # Errors
 /// `bad_command`.
 pub fn check(operation: &Operation) -> Result<(), Code> {
-    let is_of_nothing = operation.command == TRANSFER_COMMAND_TRANSFER
-        && operation.contract.get() == TRANSFER_CONTRACT_PLAIN
-        && operation.amount.get() == 0;
+    let needs_amount = matches!(
+        operation.command,
+        TRANSFER_COMMAND_ISSUE | TRANSFER_COMMAND_TRANSFER
+    ) && operation.contract.get() == TRANSFER_CONTRACT_PLAIN;
+    let is_of_nothing = needs_amount && operation.amount.get() == 0;
     match is_of_nothing {
         true => Err(Code::BadCommand),
         false => check_form(operation),
     }
 }
 
-/// Checks whether an operation is well-formed. Journals of earlier versions contain executed transfers of 0, which a
-/// replay executes again.
+/// Checks whether an operation is well-formed. Journals of earlier versions contain executed operations of the amount
+/// 0, which a replay executes again.
 ///
 /// # Errors
 /// `bad_command`.

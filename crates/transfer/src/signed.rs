@@ -1,10 +1,8 @@
 //! Checks of packets that are signed by the owner of the accounts that they debit. Signing is in the crate
 //! `lineside-client`.
 
-pub use lineside_messages::transfer::signer::{KeyId, Signer, signed_bytes};
-
 use hashbrown::HashMap;
-use lineside_messages::transfer::signer::encoded;
+use lineside_messages::transfer::signer::{KeyId, encoded};
 use lineside_verify::hash::sha256_batch;
 use lineside_verify::{Curve, Item, Options, PublicKey, SignatureBytes, Verifier};
 use lineside_wire::{SignedHead, TRANSFER_CURVE_P256, TRANSFER_CURVE_SECP256K1};
@@ -18,7 +16,7 @@ pub const TABLE_BYTES: usize = 32 << 20;
 pub struct SignedBytes<'a> {
     /// Key and signature.
     pub head: &'a SignedHead,
-    /// Bytes that the signature covers; see [`signed_bytes`].
+    /// Bytes that the signature covers; see [`signed_bytes`](lineside_messages::transfer::signer::signed_bytes).
     pub bytes: Vec<u8>,
 }
 

@@ -6,6 +6,7 @@ mod common;
 use common::{ELSEWHERE, LOOPBACK, NOW_S, execute_packet, key, operation, outcomes, random, session_packet};
 use lineside_fastpath::{BatchRequest, FastPath, Readers, Reply, Source, Verdict, lease};
 use lineside_journal::SimDisk;
+use lineside_messages::transfer::Signer;
 use lineside_transfer::AccountId;
 use lineside_transfer::claims::StoreClaims;
 use lineside_transfer::fastpath::TransferFastPath;
@@ -13,7 +14,6 @@ use lineside_transfer::host::{Executing, Host, OpenError, SealPolicy, SessionPol
 use lineside_transfer::ledger::Limits;
 use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::ring::Ring;
-use lineside_transfer::signed::Signer;
 use lineside_transfer::store::{Geometry, Mode, Store};
 use lineside_transfer::writer::StoreWriter;
 use lineside_verify::Curve;

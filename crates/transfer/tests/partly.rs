@@ -1,4 +1,4 @@
-//! Packets of which some operations were executed and others refused, and transfers of 0: their size in the journal,
+//! Packets of which some operations were executed and others refused, and operations of 0: their size in the journal,
 //! and replay of journals of earlier versions.
 
 mod common;
@@ -13,8 +13,8 @@ use lineside_transfer::native::{self, Outcome};
 use lineside_transfer::paper::{PaperAnswer, PaperRequest};
 use lineside_transfer::store::Mode;
 use lineside_wire::{
-    Operation, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER,
-    TRANSFER_FLAG_LINKED as LINKED, TransferCode as Code,
+    Operation, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_ISSUE as ISSUE,
+    TRANSFER_COMMAND_TRANSFER as TRANSFER, TRANSFER_FLAG_LINKED as LINKED, TransferCode as Code,
 };
 
 const SEAL: SealPolicy = SealPolicy {
@@ -155,6 +155,69 @@ fn a_transfer_of_0_is_a_bad_command() {
             .is_some()
     );
     assert_eq!(server.host.ledger().number(), 3);
+}
+
+#[test]
+fn a_native_issue_of_0_is_a_bad_command_and_the_paper_executes_it() {
+    let mut server = start(&SimDisk::new(1), 1, SEAL).unwrap();
+    let session = server.open();
+    server.execute(session, 1, &[operation(CREATE, 1, 0, 500)]);
+    let nothing = operation(ISSUE, 1, 0, 0);
+    assert_eq!(server.execute(session, 2, &[nothing]), [(Code::BadCommand, 0)]);
+    let chain = [linked(operation(ISSUE, 1, 0, 1)), nothing];
+    assert_eq!(
+        server.execute(session, 3, &chain),
+        [(Code::LinkedFailed, 0), (Code::BadCommand, 0)]
+    );
+    assert_eq!(server.host.ledger().number(), 1);
+    assert_eq!(server.paper(ISSUE, 0, 1, 0, 0), (ISSUE.into(), 500));
+    assert_eq!(server.host.ledger().number(), 2);
+}
+
+/// An earlier version executed a native ISSUE of 0. A replay of its journal gives the same state.
+#[test]
+fn a_journal_with_an_executed_issue_of_0_can_be_replayed() {
+    const TOKEN: u64 = 7;
+    let done = |number| Outcome {
+        amount: 500,
+        number,
+        ..Outcome::refused(Code::Done)
+    };
+    let nothing = operation(ISSUE, 1, 0, 0);
+    let execute = |sequence, operations: &[Operation], outcomes: &[Outcome]| Entry::Execute {
+        slot: 0,
+        sequence,
+        now_s: NOW_S,
+        operations: operations.to_vec(),
+        outcomes: outcomes.to_vec(),
+        signed: None,
+    };
+    let entries = [
+        Entry::Limits {
+            limits: limits(),
+            mode: Mode::Durable,
+        },
+        Entry::Open {
+            slot: 0,
+            token: TOKEN,
+            opener: LOOPBACK.address_bytes(),
+            now_s: NOW_S,
+        },
+        execute(1, &[operation(CREATE, 1, 0, 500)], &[done(1)]),
+        execute(2, &[nothing], &[done(2)]),
+    ];
+    let disk = SimDisk::new(1);
+    let (mut journal, _) = Journal::open_or_create(disk.clone(), 1, options()).unwrap();
+    for entry in &entries {
+        journal.append(entry.kind(), &entry.to_bytes()).unwrap();
+    }
+    journal.commit().unwrap();
+    drop(journal);
+    let mut server = start(&disk, 1, SEAL).unwrap();
+    assert_eq!(server.host.ledger().number(), 2);
+    let again = server.ask(&execute_packet((0, TOKEN), 2, &[nothing])).unwrap();
+    assert_eq!(outcomes(&again), [(Code::Done, 500)]);
+    assert_eq!(server.execute((0, TOKEN), 3, &[nothing]), [(Code::BadCommand, 0)]);
 }
 
 /// In versions up to 0.1, a transfer of 0 was executed, and a partly executed packet was stored completely.

@@ -7,9 +7,9 @@ use common::{ELSEWHERE, LOOPBACK, NOW_S, Server, execute_packet, key, operation,
 use k256::ecdsa::SigningKey as K256;
 use lineside_fastpath::Source;
 use lineside_journal::SimDisk;
+use lineside_messages::transfer::{KeyId, Signer};
 use lineside_transfer::AccountId;
 use lineside_transfer::host::{SealPolicy, audit};
-use lineside_transfer::signed::{KeyId, Signer};
 use lineside_verify::Curve;
 use lineside_wire::{
     Operation, SignedHead, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_FREEZE as FREEZE,

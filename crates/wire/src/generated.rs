@@ -562,7 +562,7 @@ pub enum TransferCode {
     Busy = 8,
     /// source or destination is frozen
     Frozen = 9,
-    /// unknown command, contract or flag; a transfer of 0; or a value that is not allowed
+    /// unknown command, contract or flag; a transfer or native issue of 0; or a value that is not allowed
     BadCommand = 10,
     /// last transaction id of the account, or a known idempotency key, with another body
     IdReused = 11,
@@ -613,7 +613,7 @@ impl TransferCode {
             Self::StaleId => "the transaction id is below the last one of the source account",
             Self::Busy => "busy, not executed: try again",
             Self::Frozen => "source or destination is frozen",
-            Self::BadCommand => "unknown command, contract or flag; a transfer of 0; or a value that is not allowed",
+            Self::BadCommand => "unknown command, contract or flag; a transfer or native issue of 0; or a value that is not allowed",
             Self::IdReused => "last transaction id of the account, or a known idempotency key, with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::LinkedFailed => "not executed, because a linked operation was refused",
@@ -727,7 +727,7 @@ pub struct Operation {
     pub source: [u8; 16],
     /// TRANSFER: account that is paid; CREATE: fingerprint of the owner's key, or 0; else 0
     pub destination: [u8; 16],
-    /// request: amount; reply: balance of the source after the operation
+    /// request: amount, 0 only in CREATE, and in a post for all; reply: balance of the source after the operation
     pub amount: U64,
     /// request: 0; reply: number of the operation in the ledger, or 0; of a repetition: of the first one
     pub number: U64,

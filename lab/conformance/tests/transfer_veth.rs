@@ -147,13 +147,17 @@ fn express_operations_are_executed_in_xdp_and_journaled_by_the_host() {
         let at_line = at_line.expect("executed");
         let to_line = client.resent() - to_open;
         assert!(!at_line.is_durable);
-        let amounts: Vec<u64> = at_line.outcomes.iter().map(|outcome| outcome.amount).collect();
+        let amounts: Vec<u64> = at_line
+            .outcomes
+            .iter()
+            .filter_map(|outcome| outcome.balance)
+            .collect();
         assert_eq!(amounts, [1000 - 200 - 5, 1000 - 200 - 6]);
         let mut linked = [operation(1, 2, 5), operation(2, 1, 3)];
         linked[0].flags = 1;
         let by_host = client.execute(&mut session, &linked).expect("executed");
         assert!(by_host.is_durable);
-        assert_eq!(by_host.outcomes[1].amount, 200 + 5 + 5 - 3);
+        assert_eq!(by_host.outcomes[1].balance, Some(200 + 5 + 5 - 3));
         (to_line, client.resent() - to_line)
     });
     // On a busy machine the client may send a packet again. The program then counts one more packet, and no other

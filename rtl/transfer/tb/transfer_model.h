@@ -134,7 +134,8 @@ class Model {
       result.code = Busy;
       return result;
     }
-    const bool bad = op.command < Create || op.command > Unfreeze || (op.command == Transfer && !op.amount);
+    const bool needs_amount = op.command == Transfer || (op.command == Issue && !op.paper);
+    const bool bad = op.command < Create || op.command > Unfreeze || (needs_amount && !op.amount);
     const u64 limit = op.paper ? 0xffffffffu : ~u64(0);
     if (bad || op.refused) return refuse(op, bad ? int(Bad) : op.refused, result, has_record, record);
     auto at = accounts.find(op.source);

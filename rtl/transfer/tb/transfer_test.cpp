@@ -369,7 +369,8 @@ class Bench {
 
   // Executes the operation in the XDP program's code, and compares the outcome.
   void compare_oracle(const Operation &op, const Result &got, bool has_record, const Record &record) {
-    const bool bad = op.command < Create || op.command > Unfreeze || (op.command == Transfer && !op.amount);
+    const bool needs_amount = op.command == Transfer || (op.command == Issue && !op.paper);
+    const bool bad = op.command < Create || op.command > Unfreeze || (needs_amount && !op.amount);
     if (bad || op.refused) return;  // the XDP program refuses these before it executes
     const __u64 source[2] = {op.source.first, op.source.second};
     const __u64 destination[2] = {op.destination.first, op.destination.second};

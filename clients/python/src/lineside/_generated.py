@@ -296,7 +296,7 @@ class TransferCode(Code):
     STALE_ID = 7, "the transaction id is below the last one of the source account"
     BUSY = 8, "busy, not executed: try again"
     FROZEN = 9, "source or destination is frozen"
-    BAD_COMMAND = 10, "unknown command, contract or flag; a transfer of 0; or a value that is not allowed"
+    BAD_COMMAND = 10, "unknown command, contract or flag; a transfer or native issue of 0; or a value that is not allowed"
     ID_REUSED = 11, "last transaction id of the account, or a known idempotency key, with another body"
     UNAUTHORISED = 12, "the sender may not do this, or has not signed it"
     LINKED_FAILED = 13, "not executed, because a linked operation was refused"
@@ -377,7 +377,7 @@ class Operation(NamedTuple):
     source: bytes = bytes(16)
     #: TRANSFER: account that is paid; CREATE: fingerprint of the owner's key, or 0; else 0
     destination: bytes = bytes(16)
-    #: request: amount; reply: balance of the source after the operation
+    #: request: amount, 0 only in CREATE, and in a post for all; reply: balance of the source after the operation
     amount: int = 0
     #: request: 0; reply: number of the operation in the ledger, or 0; of a repetition: of the first one
     number: int = 0

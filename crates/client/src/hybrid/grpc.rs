@@ -7,19 +7,19 @@ pub use lineside_messages::hybrid::grpc as messages;
 pub use lineside_messages::hybrid::grpc::Reply;
 pub use lineside_messages::hybrid::signing::{Identity, Signing, counter_now, id_of};
 
+use super::error::why_broken;
+use super::outcome::{self, Answer, Read, Step};
+use super::{AskError, TransactionOutcome};
 use bytes::Bytes;
 use lineside_grpc::chain;
-use lineside_messages::hybrid::answer::code_name;
+use lineside_messages::hybrid::Code;
 use lineside_messages::hybrid::request::{self, Body, Sees};
-use lineside_messages::hybrid::signing::unix_ms;
-use lineside_messages::hybrid::{Code, Malformed};
-use lineside_util::hex::to_hex;
+use lineside_messages::hybrid::signing::{expiry_of, unix_ms};
 use messages::{
     Cells, CellsBatch, Event, KeyCells, MESSAGE_BYTES_MAX, Placed, PlacedBatch, Proof, Signed, SignedBatch,
     SignedHeader, Writes,
 };
 use prost::Message;
-use std::error::Error as _;
 use std::time::{Duration, Instant};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -34,64 +34,13 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const RESEND_PAUSE: Duration = Duration::from_millis(100);
 const RESEND_PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Reason why the client has no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// The endpoint is invalid, or no server answers at that address.
-    #[error("cannot connect to {endpoint}: {why}")]
-    Connect {
-        /// Address of the endpoint.
-        endpoint: String,
-        /// Reason of the failure.
-        why: String,
-    },
-    /// The request cannot be encoded.
-    #[error("cannot encode the request: {0}")]
-    Malformed(#[from] Malformed),
-    /// No definite answer to a write or change arrived, and it may have been executed. Ask for the outcome of its id.
-    #[error(
-        "no definite answer ({}), so that the outcome of transaction {} is unknown: ask for the outcome of this id",
-        why_broken(status),
-        to_hex(id)
-    )]
-    OutcomeUnknown {
-        /// Id of the transaction.
-        id: [u8; 32],
-        /// Status with which the last call failed.
-        status: Status,
-    },
-    /// The call failed. A batch of writes, or a set in the paper's mode, may have been executed or not. All other
-    /// requests with this error change nothing or were not executed.
-    #[error("the call failed: {}", why_broken(.0))]
-    Broken(Status),
-    /// The node refuses the request. Only the paper's service returns this error; in other services the answer contains
-    /// the code.
-    #[error("refused: {}: {}", code_name(*.0), .0.meaning())]
-    Refused(Code),
-    /// The answer has a code unknown to this version, or lacks a required field.
-    #[error("the server's answer is malformed: {0}; is the server a hybrid node of this version?")]
-    Answer(String),
-}
-
-impl From<Status> for AskError {
-    fn from(status: Status) -> Self {
-        // The message of this error already contains the status, so the status is not given as a source as well.
-        Self::Broken(status)
+/// Returns the error of a write or change whose last call failed with a status that leaves its outcome open.
+fn outcome_unknown(request: &[u8], status: &Status) -> AskError {
+    AskError::OutcomeUnknown {
+        id: id_of(request),
+        expiry_ms: expiry_of(request),
+        why: format!("no definite answer ({})", why_broken(status)),
     }
-}
-
-/// Describes a status with its causes. If a connection was closed, only the causes explain why.
-fn why_broken(status: &Status) -> String {
-    let mut words = status.message().to_owned();
-    let mut below = status.source();
-    while let Some(cause) = below {
-        let cause_words = cause.to_string();
-        if !words.ends_with(&cause_words) {
-            words = format!("{words}: {cause_words}");
-        }
-        below = cause.source();
-    }
-    words
 }
 
 /// Returns true if a status says that the server has not executed the request.
@@ -215,10 +164,9 @@ impl Connection {
 
     /// Calls a method that takes one signed write or change.
     async fn order(&self, path: &'static str, request: Bytes) -> Result<Placed, AskError> {
-        let id = id_of(&request);
-        let answer = self.one(path, request).await;
+        let answer = self.one(path, request.clone()).await;
         answer.map_err(|error| match error {
-            AskError::Broken(status) if !is_refusal(&status) => AskError::OutcomeUnknown { id, status },
+            AskError::Broken(status) if !is_refusal(&status) => outcome_unknown(&request, &status),
             error => error,
         })
     }
@@ -332,8 +280,7 @@ impl Client {
                 }
                 // The refusal of a repetition does not exclude that an earlier copy was executed.
                 Err(AskError::Broken(status)) if !is_first => {
-                    let id = id_of(&request);
-                    return Err(AskError::OutcomeUnknown { id, status });
+                    return Err(outcome_unknown(&request, &status));
                 }
                 answered => return answered,
             }
@@ -445,15 +392,51 @@ impl Client {
             .await
     }
 
-    /// Requests the outcome of a transaction.
-    ///
-    /// The code `unknown` is final only after the transaction's request has expired by the node's clock, which is 30 s
-    /// after it was signed. Until then a copy of the request may still arrive and be executed.
+    /// Asks for the outcome of a transaction. `expiry_ms` is the time at which its request expires, in milliseconds
+    /// since 1970: [`expiry_of`] the request, or that in [`AskError::OutcomeUnknown`]. Without it, the outcome of a
+    /// transaction that the node does not have is never final.
     ///
     /// # Errors
     /// [`AskError`].
-    pub async fn outcome(&self, id: [u8; 32]) -> Result<Placed, AskError> {
-        let request = self.signing.sign(Body::Outcome { id })?;
+    pub async fn outcome(
+        &self,
+        id: [u8; 32],
+        expiry_ms: Option<u64>,
+    ) -> Result<TransactionOutcome, AskError> {
+        let mut read = Read::First;
+        loop {
+            let until_ms = match read {
+                Read::Until(until_ms) => Some(until_ms),
+                Read::First | Read::Last => None,
+            };
+            let placed = self.read_outcome(id, until_ms).await?;
+            let code = placed.known_code()?;
+            let answer = match placed.version {
+                Some(messages::Version { block, index }) => Answer::Placed {
+                    code,
+                    version: request::Version { block, index },
+                },
+                None => Answer::Refused(code),
+            };
+            match outcome::next(read, answer, expiry_ms) {
+                Step::Again(next) => read = next,
+                Step::End(outcome) => return outcome,
+            }
+        }
+    }
+
+    /// Reads what the node knows about a transaction now. The code `unknown` is not final: a copy of the transaction's
+    /// request may still arrive. [`Client::outcome`] says when it is. The read is valid until `expiry_ms`, in
+    /// milliseconds since 1970, or for 30 seconds.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub async fn read_outcome(&self, id: [u8; 32], expiry_ms: Option<u64>) -> Result<Placed, AskError> {
+        let body = Body::Outcome { id };
+        let request = match expiry_ms {
+            Some(expiry_ms) => self.signing.sign_until(body, expiry_ms)?,
+            None => self.signing.sign(body)?,
+        };
         self.connection
             .one("/lineside.hybrid.v1.Node/Outcome", request)
             .await

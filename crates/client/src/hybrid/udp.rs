@@ -4,14 +4,14 @@
 //! A write is repeated unchanged: it is executed once, and its answer stays the same. A read is valid only once too,
 //! so each repetition is signed again with a new nonce.
 
+use super::outcome::{self, Answer, Read, Step};
+use super::{AskError, TransactionOutcome};
 use crate::exchange::open;
 use bytes::Bytes;
-use lineside_messages::hybrid::Malformed;
 use lineside_messages::hybrid::answer::Answered;
 use lineside_messages::hybrid::request::{Body, Sees, Version};
-use lineside_messages::hybrid::signing::{Identity, Signing, counter_now, id_of, unix_ms};
-use lineside_messages::hybrid::udp::{REQUEST_BYTES_MAX, read_answer, write_request};
-use lineside_util::hex::to_hex;
+use lineside_messages::hybrid::signing::{Identity, Signing, counter_now, expiry_of, id_of, unix_ms};
+use lineside_messages::hybrid::udp::{read_answer, write_request};
 use lineside_wire::{HYBRID_DATAGRAM_BYTES_MAX, HybridCode as Code, PAYLOAD_BYTES_MAX, Status};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
@@ -24,67 +24,11 @@ const READ_RESEND_PAUSE: Duration = Duration::from_millis(100);
 const WRITE_RESEND_PAUSE: Duration = Duration::from_millis(250);
 const RESEND_PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Reason why the client has no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// The request cannot be encoded.
-    #[error("cannot encode the request: {0}")]
-    Malformed(#[from] Malformed),
-    /// The request does not fit in a datagram.
-    #[error(
-        "the request has {0} bytes, but UDP allows at most {REQUEST_BYTES_MAX}; use gRPC (--server instead of --udp)"
-    )]
-    TooLong(usize),
-    /// No answer to a read arrived in time.
-    #[error(
-        "no answer from {server} within {timeout:?}; check that `lineside hybrid serve` runs there and listens for UDP"
-    )]
-    Timeout {
-        /// Address of the server.
-        server: SocketAddr,
-        /// Time for which the client has waited.
-        timeout: Duration,
-    },
-    /// No answer to a write or change arrived in time, and it may have been executed. Send the same request again,
-    /// which is executed once, or ask for the outcome of its id.
-    #[error(
-        "no answer from {server} within {timeout:?}, so that the outcome of transaction {} is unknown: ask for the \
-         outcome of this id",
-        to_hex(id)
-    )]
-    OutcomeUnknown {
-        /// Address of the server.
-        server: SocketAddr,
-        /// Time for which the client has waited.
-        timeout: Duration,
-        /// Id of the transaction.
-        id: [u8; 32],
-    },
-    /// The server answered with a status instead of an answer.
-    #[error("{server}: {}", status.meaning())]
-    Status {
-        /// Address of the server.
-        server: SocketAddr,
-        /// Status in the header of the server's reply.
-        status: Status,
-    },
-    /// The answer is malformed.
-    #[error("the server's answer is {0}; check that the address is that of a hybrid server of this version")]
-    Answer(Malformed),
-    /// I/O error.
-    #[error("cannot exchange datagrams with {server}: {source}")]
-    Io {
-        /// Address of the server.
-        server: SocketAddr,
-        /// Error of the system.
-        source: io::Error,
-    },
-}
-
 /// Question that the client sends to a node, possibly several times.
 enum Question<'a> {
-    /// A read, which is signed again for each datagram.
-    Read(Body<'a>),
+    /// A read, which is signed again for each datagram. It is valid until the given time in milliseconds since 1970, or
+    /// for 30 seconds.
+    Read(Body<'a>, Option<u64>),
     /// A write, which is signed once.
     Write(&'a [u8]),
 }
@@ -156,7 +100,7 @@ impl Client {
     /// # Errors
     /// [`AskError`].
     pub fn read(&mut self, body: Body<'_>) -> Result<Answered, AskError> {
-        self.ask(&Question::Read(body))
+        self.ask(&Question::Read(body, None))
     }
 
     /// Sends a signed write or change.
@@ -185,11 +129,36 @@ impl Client {
         self.write(&request)
     }
 
+    /// Asks for the outcome of a transaction. `expiry_ms` is the time at which its request expires, in milliseconds
+    /// since 1970: [`expiry_of`] the request, or that in [`AskError::OutcomeUnknown`]. Without it, the outcome of a
+    /// transaction that the node does not have is never final.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub fn outcome(&mut self, id: [u8; 32], expiry_ms: Option<u64>) -> Result<TransactionOutcome, AskError> {
+        let mut read = Read::First;
+        loop {
+            let until_ms = match read {
+                Read::Until(until_ms) => Some(until_ms),
+                Read::First | Read::Last => None,
+            };
+            let answer = match self.ask(&Question::Read(Body::Outcome { id }, until_ms))? {
+                Answered::Placed { code, version } => Answer::Placed { code, version },
+                Answered::Refused(code) => Answer::Refused(code),
+                _ => return Err(AskError::Answer("it does not answer the request".into())),
+            };
+            match outcome::next(read, answer, expiry_ms) {
+                Step::Again(next) => read = next,
+                Step::End(outcome) => return outcome,
+            }
+        }
+    }
+
     fn ask(&mut self, question: &Question<'_>) -> Result<Answered, AskError> {
         let server = self.server;
         let (first_id, end) = (self.next_id, Instant::now() + self.timeout);
         let mut pause = match question {
-            Question::Read(_) => READ_RESEND_PAUSE,
+            Question::Read(..) => READ_RESEND_PAUSE,
             Question::Write(_) => WRITE_RESEND_PAUSE,
         };
         let (mut retry, mut laters, mut sent) = (None, 0, 0);
@@ -217,14 +186,14 @@ impl Client {
         let timeout = self.timeout;
         retry
             // If a write was sent more often than it was refused, it may have been executed, so its outcome is unknown.
-            .filter(|_| matches!(question, Question::Read(_)) || laters == sent)
+            .filter(|_| matches!(question, Question::Read(..)) || laters == sent)
             .map(Answered::Refused)
             .ok_or_else(|| match question {
-                Question::Read(_) => AskError::Timeout { server, timeout },
+                Question::Read(..) => AskError::Timeout { server, timeout },
                 Question::Write(request) => AskError::OutcomeUnknown {
-                    server,
-                    timeout,
                     id: id_of(request),
+                    expiry_ms: expiry_of(request),
+                    why: format!("no answer from {server} within {timeout:?}"),
                 },
             })
     }
@@ -234,8 +203,11 @@ impl Client {
         let signed: Bytes;
         let (id, request, answer_bytes) = match question {
             // Each datagram of a read has its own id, and the client accepts an answer to any of them.
-            Question::Read(body) => {
-                signed = self.signing.sign(body.clone())?;
+            Question::Read(body, expiry_ms) => {
+                signed = match expiry_ms {
+                    Some(expiry_ms) => self.signing.sign_until(body.clone(), *expiry_ms)?,
+                    None => self.signing.sign(body.clone())?,
+                };
                 let id = self.next_id;
                 self.next_id = id.wrapping_add(1);
                 let answer_bytes = match body {
@@ -301,7 +273,7 @@ impl Client {
                 return Err(AskError::Status { server, status });
             }
         }
-        let answered = Answered::decode(body).map_err(AskError::Answer)?;
+        let answered = Answered::decode(body).map_err(|error| AskError::Answer(error.to_string()))?;
         Ok(Some(match answered {
             Answered::Refused(Code::Busy) => ReplyContent::Retry(Code::Busy),
             // This code occurs only for reads: the network may duplicate a datagram, and the refusal of the second copy

@@ -1,12 +1,12 @@
 //! Connection to a node by gRPC or UDP, with the same methods and replies for both.
 
 use anyhow::{Context, bail};
-use lineside_client::hybrid::Malformed;
 use lineside_client::hybrid::answer::Answered;
 use lineside_client::hybrid::grpc::{Client, Reply};
 use lineside_client::hybrid::request::{Body, Sees, Version};
 use lineside_client::hybrid::signing::{Signing, id_of};
 use lineside_client::hybrid::udp;
+use lineside_client::hybrid::{AskError, Malformed};
 use lineside_client::messages::hybrid::grpc::{Cells, KeyCells, Placed, Proof, SignedHeader, Writes};
 use std::cell::RefCell;
 
@@ -80,7 +80,7 @@ impl Asker {
 
     pub async fn outcome(&self, id: [u8; 32]) -> anyhow::Result<Placed> {
         match self {
-            Self::Grpc(client) => Ok(client.outcome(id).await?),
+            Self::Grpc(client) => Ok(client.read_outcome(id, None).await?),
             Self::Udp(client) => read(client, Body::Outcome { id }),
         }
     }
@@ -98,7 +98,7 @@ impl Asker {
         };
         match self {
             Self::Grpc(client) => {
-                let (id, request) = sign(client.signing()).map_err(udp::AskError::from)?;
+                let (id, request) = sign(client.signing()).map_err(AskError::from)?;
                 let answer = match is_change {
                     true => client.connection().change(request).await,
                     false => client.connection().set(request).await,
@@ -106,10 +106,10 @@ impl Asker {
                 Ok((id, answer.map_err(Into::into)))
             }
             Self::Udp(client) => {
-                let (id, request) = sign(client.borrow().signing()).map_err(udp::AskError::from)?;
+                let (id, request) = sign(client.borrow().signing()).map_err(AskError::from)?;
                 match client.borrow_mut().write(&request) {
                     // Nothing was sent, so the outcome is known.
-                    Err(error @ udp::AskError::TooLong(_)) => bail!(error),
+                    Err(error @ AskError::TooLong(_)) => bail!(error),
                     Err(error) => Ok((id, Err(error.into()))),
                     Ok(answered) => Ok((id, message(answered))),
                 }

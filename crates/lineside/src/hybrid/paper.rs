@@ -3,8 +3,8 @@
 use super::member::Member;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use lineside_client::hybrid::Code;
-use lineside_client::hybrid::grpc::{AskError, paper};
+use lineside_client::hybrid::grpc::paper;
+use lineside_client::hybrid::{AskError, Code};
 use serde_json::json;
 
 /// Subcommands of `lineside hybrid paper`.

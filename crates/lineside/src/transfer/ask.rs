@@ -229,7 +229,7 @@ fn paper_balance(
     let answer = client.paper(&request)?;
     match answer.code {
         Code::Done => Ok(Some(lineside_client::transfer::Balance {
-            balance: answer.amount.into(),
+            balance: answer.balance.unwrap_or_default(),
             held: 0,
             version: 0,
             frozen: false,
@@ -262,7 +262,7 @@ impl How {
                     .context("amounts in the paper's format are below 2^32; leave out --paper")?,
             );
             let answer = client.paper(&request)?;
-            return print_outcome(answer.code, answer.amount.into(), None, as_json);
+            return print_outcome(answer.code, answer.balance, None, as_json);
         }
         client.sign_with(self.sign.signer()?);
         let protection = self.protection(&operation)?;
@@ -275,7 +275,7 @@ impl How {
         let outcome = executed.outcomes[0];
         print_outcome(
             outcome.code,
-            outcome.amount,
+            outcome.balance,
             Some((outcome.number, executed.is_durable)),
             as_json,
         )
@@ -317,19 +317,24 @@ impl How {
     }
 }
 
-fn print_outcome(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> anyhow::Result<()> {
+fn print_outcome(
+    code: Code,
+    balance: Option<u64>,
+    native: Option<(u64, bool)>,
+    as_json: bool,
+) -> anyhow::Result<()> {
     if as_json {
-        say!("{}", outcome_json(code, amount, native))?;
+        say!("{}", outcome_json(code, balance, native))?;
     }
-    if code != Code::Done {
+    let Some(balance) = balance else {
         bail!("refused ({}): {}", code.name(), meaning(code));
-    }
+    };
     if !as_json {
         let number = native.map_or(String::new(), |(number, is_durable)| {
             let durable = if is_durable { "durable" } else { "express" };
             format!("{}, {durable}", numbered(number))
         });
-        say!("done: balance {amount}{number}")?;
+        say!("done: balance {balance}{number}")?;
     }
     Ok(())
 }
@@ -346,10 +351,10 @@ pub fn meaning(code: Code) -> &'static str {
 }
 
 /// Returns an outcome in JSON. A refusal has no balance, number or durability.
-pub fn outcome_json(code: Code, amount: u64, native: Option<(u64, bool)>) -> serde_json::Value {
+pub fn outcome_json(code: Code, balance: Option<u64>, native: Option<(u64, bool)>) -> serde_json::Value {
     let (number, durable) = placed(code, native).unzip();
     json!({"result": code.name(), "code": code as u16, "meaning": meaning(code),
-        "balance": (code == Code::Done).then_some(amount), "number": number.flatten(), "durable": durable})
+        "balance": balance, "number": number.flatten(), "durable": durable})
 }
 
 /// Returns the number of an operation in the ledger, if it has one already, and whether it is durable; `None` for an

@@ -135,20 +135,18 @@ fn print(packet: &[Line<'_>], executed: &Executed, as_json: bool) -> anyhow::Res
     for (line, outcome) in packet.iter().zip(&executed.outcomes) {
         let (code, text) = (outcome.code, line.text);
         refused += usize::from(code != Code::Done);
-        match (as_json, code) {
+        match (as_json, outcome.balance) {
             (true, _) => {
                 let native = Some((outcome.number, executed.is_durable));
-                let mut printed = outcome_json(code, outcome.amount, native);
+                let mut printed = outcome_json(code, outcome.balance, native);
                 printed["operation"] = json!(text);
                 printed["line"] = json!(line.number);
                 say!("{printed}")?;
             }
-            (false, Code::Done) => say!(
-                "{text}: done, balance {}{}",
-                outcome.amount,
-                numbered(outcome.number)
-            )?,
-            (false, code) => say!(
+            (false, Some(balance)) => {
+                say!("{text}: done, balance {balance}{}", numbered(outcome.number))?;
+            }
+            (false, None) => say!(
                 "line {}: {text}: refused ({}): {}",
                 line.number,
                 code.name(),

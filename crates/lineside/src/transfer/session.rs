@@ -143,11 +143,7 @@ impl SessionContent {
     }
 
     fn session(&self) -> Session {
-        Session {
-            slot: self.slot,
-            token: self.token,
-            next: self.next,
-        }
+        Session::new(self.slot, self.token, self.next)
     }
 
     /// Executes the operations as the next packet. If an earlier packet has no reply yet, the operations must be the
@@ -172,17 +168,17 @@ impl SessionContent {
         let is_repeated = self.unanswered.replace(words).is_some();
         self.write(file)?;
         let mut session = self.session();
+        if is_repeated {
+            session = session.with_unanswered(operations.to_vec());
+        }
         let executed = client.execute(&mut session, operations);
-        if !is_repeated && matches!(executed, Err(ClientError::Refused { .. } | ClientError::Busy(_))) {
-            // No copy of the packet was executed, so other packets may follow.
+        if session.unanswered().is_none() {
+            // The packet was executed, or no copy of it, so other packets may follow.
+            self.next = session.next;
             self.unanswered = None;
             self.write(file)?;
         }
-        let executed = executed?;
-        self.next = session.next;
-        self.unanswered = None;
-        self.write(file)?;
-        Ok(executed)
+        Ok(executed?)
     }
 }
 
@@ -267,6 +263,7 @@ pub fn execute_all(
         .enumerate()
         .try_for_each(|(index, packet)| done(index, &client.execute(&mut session, packet)?));
     // Closed even after an error: sessions of an address are limited, and only this command knows the session.
+    session.abandon();
     let closed = client.close(&session);
     executed?;
     if let Err(error) = closed {

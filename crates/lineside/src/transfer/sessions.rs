@@ -180,7 +180,7 @@ impl Close {
         let mut client = self.server.client()?;
         let mut closed = Vec::new();
         for (slot, token) in meant {
-            let session = Named { slot, token, next: 0 };
+            let session = Named::new(slot, token, 0);
             let is_closed = client
                 .close(&session)
                 .with_context(|| format!("cannot close session {slot}"))?;

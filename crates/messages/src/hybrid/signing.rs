@@ -5,8 +5,10 @@ use super::request::{Body, DatabaseId, Head, MemberId, Nonce, Request, SIGNATURE
 use super::secret::SecretKey;
 use super::sign::{sign_request, transaction_id};
 use bytes::Bytes;
+use lineside_wire::RequestHead;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+use zerocopy::FromBytes;
 
 /// Time at which counters that are made from the clock begin: 2025-01-01, in milliseconds since 1970.
 const COUNTERS_SINCE_MS: u64 = 1_735_689_600_000;
@@ -64,6 +66,14 @@ impl Signing {
     /// # Errors
     /// [`Malformed`] if fields are too long or keys are not in ascending order.
     pub fn sign(&self, body: Body<'_>) -> Result<Bytes, Malformed> {
+        self.sign_until(body, unix_ms() + EXPIRY_MS)
+    }
+
+    /// Signs a request that is valid until `expiry_ms`, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// See [`Signing::sign`].
+    pub fn sign_until(&self, body: Body<'_>, expiry_ms: u64) -> Result<Bytes, Malformed> {
         let identity = &self.identity;
         let nonce = Nonce {
             lane: identity.lane,
@@ -74,7 +84,7 @@ impl Signing {
             member: identity.member,
             key: identity.key,
             nonce,
-            expiry_ms: unix_ms() + EXPIRY_MS,
+            expiry_ms,
         };
         let signed = Request { head, body }.encode()?;
         Ok(sign_request(&identity.secret, &signed).into())
@@ -84,4 +94,10 @@ impl Signing {
 /// Returns the id of a signed request, with which its outcome can be requested.
 pub fn id_of(request: &[u8]) -> [u8; 32] {
     transaction_id(request.get(SIGNATURE_BYTES..).unwrap_or_default())
+}
+
+/// Returns the time at which a signed request expires, in milliseconds since 1970; 0 for bytes that are no request.
+pub fn expiry_of(request: &[u8]) -> u64 {
+    let signed = request.get(SIGNATURE_BYTES..).unwrap_or_default();
+    RequestHead::ref_from_prefix(signed).map_or(0, |(head, _)| head.expiry_ms.get())
 }

@@ -19,11 +19,11 @@ use crate::native::{self, Outcome, Request};
 use crate::paper::PaperRequest;
 use crate::ring::{NO_SESSION, Record, Ring};
 use crate::settlement;
-use crate::signed::KeyId;
 use crate::store::Store;
 use crate::writer::{show_last, show_session};
 use lineside_fastpath::{BatchRequest, lease};
 use lineside_journal::{Disk, record_bytes};
+use lineside_messages::transfer::KeyId;
 use lineside_wire::{
     Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_REFER, TRANSFER_DURABLE, TRANSFER_EXPRESS,
     TRANSFER_FLAG_LINKED, TRANSFER_LINE_OPERATIONS_MAX, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE,

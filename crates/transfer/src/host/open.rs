@@ -12,7 +12,6 @@ use crate::claims::Claims;
 use crate::entry::Entry;
 use crate::ledger::{Ledger, Limits};
 use crate::settlement::{BLOCK_BYTES, Block, Chain, Proof};
-use crate::signed::KeyId;
 use crate::store::{Mode, Store};
 use crate::writer::{TransferFill, show_last, show_session};
 use k256::ecdsa::{SigningKey, VerifyingKey};
@@ -21,6 +20,7 @@ use lineside_journal::{
     Disk, Error as JournalError, Journal, Lsn, Options, Recovery, Snapshot, Snapshots, dump, dump_over_gaps,
     first_unbroken,
 };
+use lineside_messages::transfer::KeyId;
 use std::io::{Read, Write};
 use std::sync::Arc;
 

@@ -7,9 +7,10 @@ use crate::ledger::{Account, Ledger, RecordResult, SessionAnswer};
 use crate::native::{self, Outcome};
 use crate::ring::{self, NO_SESSION};
 use crate::settlement::{self, Block, Chain, LEAF_BYTES};
-use crate::signed::{self, SignatureChecker, SignedBytes};
+use crate::signed::{SignatureChecker, SignedBytes};
 use crate::store::Mode;
 use lineside_journal::{Disk, Journal, Lsn, Record};
+use lineside_messages::transfer::signer::signed_bytes;
 use lineside_wire::{ExecuteHead, Operation, SignedHead, TransferCode as Code};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -141,7 +142,7 @@ impl Replay {
 
     fn send_signed(&self, lsn: Lsn, head: &SignedHead, execute: &ExecuteHead, operations: &[Operation]) {
         if self.checks_signatures {
-            let (head, bytes) = (Box::new(*head), signed::signed_bytes(execute, operations));
+            let (head, bytes) = (Box::new(*head), signed_bytes(execute, operations));
             self.send(ToCheck::Signed { lsn, head, bytes });
         }
     }
@@ -192,7 +193,7 @@ impl Replay {
                     Some(_) => return Err("the packet is not the next one of its session".into()),
                 }
                 // The replay does not know the permissions of that time; it takes them from the recorded reply. The
-                // same applies to transfers of 0: journals of earlier versions contain executed ones.
+                // same applies to operations of 0: journals of earlier versions contain executed ones.
                 let permitted = |index: usize, _: Option<&Account>| match outcomes[index].code {
                     Code::Unauthorised => Err(Code::Unauthorised),
                     Code::BadCommand => native::check(&operations[index]),

@@ -6,13 +6,13 @@ pub mod line;
 use k256::ecdsa::SigningKey;
 use lineside_fastpath::{BatchRequest, Source};
 use lineside_journal::{Options, SimDisk};
+use lineside_messages::transfer::KeyId;
 use lineside_testkit::Random;
 use lineside_transfer::AccountId;
 use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::host::{Host, OpenError, OpenedLedger, SealPolicy, SessionPolicy, Setup};
 use lineside_transfer::ledger::Limits;
 use lineside_transfer::paper::PaperRequest;
-use lineside_transfer::signed::KeyId;
 use lineside_transfer::store::{Geometry, Store};
 use lineside_transfer::writer::StoreWriter;
 use lineside_wire::{

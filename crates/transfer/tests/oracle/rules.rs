@@ -210,7 +210,7 @@ fn is_well_formed(operation: &[u8]) -> bool {
     let code_and_number_are_zero = is_zero(2, 4) && is_zero(48, 56);
     let fits = match (command, contract) {
         (CREATE, 0) => timeout_is_zero,
-        (ISSUE, 0) => destination_is_zero && timeout_is_zero,
+        (ISSUE, 0) => destination_is_zero && !amount_is_zero && timeout_is_zero,
         (TRANSFER, 0) => !amount_is_zero && timeout_is_zero,
         (TRANSFER, 2) => timeout_is_zero,
         (TRANSFER, 1) => !amount_is_zero,

@@ -212,7 +212,7 @@ impl Prepared {
             let first = number * share;
             traffic.free.push(traffic.sessions.len());
             traffic.sessions.push(SessionState {
-                session: *session,
+                session: session.clone(),
                 first,
                 balances: self.balances[first..first + share].to_vec(),
                 packet: Vec::new(),

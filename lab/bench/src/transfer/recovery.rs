@@ -128,11 +128,8 @@ fn open_session(server: &mut Server) -> Result<Session> {
             return Err(BenchError::Void("no session was opened".into()));
         };
         if found.token.get() != 0 {
-            return Ok(Session {
-                slot: found.slot.get(),
-                token: found.token.get(),
-                next: found.sequence.get(),
-            });
+            let (slot, token) = (found.slot.get(), found.token.get());
+            return Ok(Session::new(slot, token, found.sequence.get()));
         }
         body.challenge = found.challenge;
     }

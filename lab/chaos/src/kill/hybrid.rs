@@ -106,7 +106,7 @@ impl Writer {
                 continue;
             };
             if may_be_ordered {
-                match client.outcome(id_of(&request)).await {
+                match client.read_outcome(id_of(&request), None).await {
                     Ok(placed) if placed.version.is_some() => return Ok(placed),
                     Ok(_) => {}
                     Err(_) => {

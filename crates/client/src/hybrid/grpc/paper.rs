@@ -2,7 +2,8 @@
 
 pub use lineside_messages::hybrid::grpc::paper as messages;
 
-use super::{AskError, Connection};
+use super::Connection;
+use crate::hybrid::AskError;
 use lineside_grpc::ClientTls;
 use lineside_messages::hybrid::grpc::CODE_HEADER;
 use lineside_messages::hybrid::paper::{Body, sign};
