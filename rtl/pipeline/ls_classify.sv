@@ -69,9 +69,13 @@ module ls_classify
     logic is_vlan;
     logic [7:0] ttl;
     logic [15:0] ip_check;
+    logic [127:0] source;
     logic [15:0] udp_bytes;
+    logic [15:0] udp_check;
     logic is_native_magic;
-    logic [6:0][18:0] sums;
+    logic [3:0][18:0] address_sums;
+    logic [18:0] udp_sum;  // of ports, both lengths and the protocol
+    logic [1:0][18:0] native_sums;
     logic [8*PayloadBytesMax-1:0] payload;
   } checked_t;
 
@@ -200,7 +204,7 @@ module ls_classify
     payload = l4_q.data[8*UdpBytes+:8*PayloadBytesMax];
     checked_d.is_datagram = l4_q.is_udp && udp_bytes >= 16'(UdpBytes) && udp_bytes <= l4_q.bytes &&
         17'(udp_bytes) + (l4_q.is_v6 ? 17'd0 : 17'(Ipv4Bytes)) == 17'(l4_q.ip_payload_bytes);
-    checked_d.is_for_service = destination_port == endpoint_i.spv_port && destination_port != '0 &&
+    checked_d.is_for_service = destination_port == endpoint_i.port && destination_port != '0 &&
         l4_q.is_own_mac && (l4_q.is_v6 ? is_v6_answered : is_v4_answered);
     checked_d.is_port_refused = source_port == '0 || source_port == destination_port || is_service_port(source_port);
     checked_d.is_source_refused = l4_q.is_multicast_source || (l4_q.is_v6 ? is_v6_refused : is_v4_refused);
@@ -211,22 +215,24 @@ module ls_classify
     checked_d.udp_bytes = udp_bytes;
     checked_d.is_native_magic = be16(payload[15:0]) == NativeMagic;
     checked_d.payload = payload;
-    // Sums of four 16-bit words each: addresses, ports and lengths, and the native header of the reply.
+    checked_d.source = l4_q.source;
+    checked_d.udp_check = be16(l4_q.data[8*6+:16]);
+    // Sums of at most four 16-bit words each: addresses, ports and lengths, and the native header of the reply.
     for (int unsigned i = 0; i < 4; i++) begin
       sum = '0;
       for (int unsigned j = 0; j < 2; j++) begin
         sum = sum + 19'(be16(l4_q.source[32*i+16*j+:16])) + 19'(be16(l4_q.destination[32*i+16*j+:16]));
       end
-      checked_d.sums[i] = sum;
+      checked_d.address_sums[i] = sum;
     end
-    checked_d.sums[4] = 19'(source_port) + 19'(destination_port) + {2'd0, udp_bytes, 1'b0} + 19'(ProtocolUdp);
+    checked_d.udp_sum = 19'(source_port) + 19'(destination_port) + {2'd0, udp_bytes, 1'b0} + 19'(ProtocolUdp);
     for (int unsigned i = 0; i < 2; i++) begin
       sum = '0;
       for (int unsigned j = 0; j < 4; j++) begin
         sum = sum + 19'(be16(payload[64*i+16*j+:16] |
                              (i == 0 && j == NativeHeaderOpAt / 2 ? {NativeReplyBit, 8'd0} : 16'd0)));
       end
-      checked_d.sums[5+i] = sum;
+      checked_d.native_sums[i] = sum;
     end
   end
 
@@ -239,12 +245,12 @@ module ls_classify
     payload_bytes = checked_q.udp_bytes - 16'(UdpBytes);
     is_native = payload_bytes >= 16'(NativeHeaderBytes) && checked_q.is_native_magic;
     sum = '0;
-    // Whether the service answers in the native format follows from the length: in the paper's format the payload is
-    // replaced as a whole, and adds nothing here.
-    for (int unsigned i = 0; i < 7; i++) begin
-      if (i < 5 || payload_bytes != 16'(SpvPaperRequestBytes)) sum = sum + 21'(checked_q.sums[i]);
-    end
-    datagram_d.headers.partial_sum = fold(32'(sum));
+    for (int unsigned i = 0; i < 4; i++) sum = sum + 21'(checked_q.address_sums[i]);
+    datagram_d.headers.partial_sum = fold(32'(sum) + 32'(checked_q.udp_sum));
+    datagram_d.headers.native_sum = fold(32'(checked_q.native_sums[0]) + 32'(checked_q.native_sums[1]));
+    datagram_d.pseudo_sum = fold(32'(sum) + 32'(checked_q.udp_bytes) + 32'(ProtocolUdp));
+    datagram_d.source = checked_q.source;
+    datagram_d.udp_check = checked_q.udp_check;
     datagram_d.headers.is_v6 = checked_q.is_v6;
     datagram_d.headers.is_vlan = checked_q.is_vlan;
     datagram_d.headers.ttl = checked_q.ttl;

@@ -37,25 +37,24 @@ module ls_emit
     output verdict_e passed_verdict_o
 );
 
+  localparam int unsigned IndexBits = $clog2(WindowBeats + 1);
+
   typedef struct packed {
     verdict_e verdict;
     beat_t beat;
   } output_t;
 
-  logic [1:0] beat_index_q;  // 3: after the window
+  logic [IndexBits-1:0] beat_index_q;  // WindowBeats: after the window
   logic is_joined, out_valid, out_ready, skid_ready, is_needed;
   output_t joined, out;
 
   // ---- rewriting ----
 
   // Position of the payload in the frame.
-  logic [7:0] payload_at, replaced_from, replaced_until, op_at;
+  logic [7:0] payload_at, op_at;
   always_comb begin
     payload_at = 8'(BodyFirst) + (decision_i.is_vlan ? 8'(VlanBytes) : 8'd0) +
                  (decision_i.is_v6 ? 8'(Ipv6Bytes - Ipv4Bytes) : 8'd0);
-    // The native header stays, apart from the reply bit.
-    replaced_from = payload_at + (decision_i.is_native ? 8'(NativeHeaderBytes) : 8'd0);
-    replaced_until = payload_at + (decision_i.is_native ? 8'(PayloadBytesMax) : 8'(SpvPaperRequestBytes));
     op_at = payload_at + 8'(NativeHeaderOpAt);
   end
 
@@ -86,9 +85,12 @@ module ls_emit
   endfunction
 
   logic [8*WindowBytes-1:0] body;
+  logic [WindowBytes/2-1:0] mask;
   assign body = {{8 * (WindowBytes - BodyFirst - BodyBytes) {1'b0}}, decision_i.body, {8 * BodyFirst{1'b0}}};
+  assign mask = {{(WindowBytes - BodyFirst - BodyBytes) / 2{1'b0}}, decision_i.mask, {BodyFirst / 2{1'b0}}};
 
   logic [BeatBits-1:0] rewritten, body_beat;
+  logic [BeatBytes/2-1:0] mask_beat;
   logic [7:0] ip_at;
   assign ip_at = 8'(EthBytes) + (decision_i.is_vlan ? 8'(VlanBytes) : 8'd0);
 
@@ -96,18 +98,21 @@ module ls_emit
     logic [7:0] at;
     logic [15:0] udp_check, ip_check;
     at = '0;
-    case (beat_index_q)
-      2'd0: body_beat = body[0+:BeatBits];
-      2'd1: body_beat = body[BeatBits+:BeatBits];
-      default: body_beat = body[2*BeatBits+:BeatBits];
-    endcase
+    body_beat = '0;
+    mask_beat = '0;
+    for (int unsigned i = 0; i < WindowBeats; i++) begin
+      if (beat_index_q == IndexBits'(i)) begin
+        body_beat = body[BeatBits*i+:BeatBits];
+        mask_beat = mask[BeatBytes/2*i+:BeatBytes/2];
+      end
+    end
     udp_check = be16(decision_i.udp_check);
     ip_check  = be16(decision_i.ip_check);
     rewritten = beat_index_q == 0 ? swap(frame_i.data, decision_i.is_vlan, decision_i.is_v6) : frame_i.data;
-    if (beat_index_q != 2'd3) begin
+    if (beat_index_q != IndexBits'(WindowBeats)) begin
       for (int unsigned i = 0; i < BeatBytes; i++) begin
-        at = {beat_index_q, 6'(i)};
-        if (at >= replaced_from && at < replaced_until) rewritten[8*i+:8] = body_beat[8*i+:8];
+        at = 8'({beat_index_q, 6'(i)});
+        if (mask_beat[i/2]) rewritten[8*i+:8] = body_beat[8*i+:8];
         if (decision_i.is_native && at == op_at) rewritten[8*i+:8] = frame_i.data[8*i+:8] | NativeReplyBit;
         if (at == payload_at - 8'd2) rewritten[8*i+:8] = udp_check[7:0];
         if (at == payload_at - 8'd1) rewritten[8*i+:8] = udp_check[15:8];
@@ -134,7 +139,7 @@ module ls_emit
     if (!rst_ni) beat_index_q <= '0;
     else if (frame_ready_o) begin
       if (frame_i.last) beat_index_q <= '0;
-      else if (beat_index_q != 2'd3) beat_index_q <= beat_index_q + 1'b1;
+      else if (beat_index_q != IndexBits'(WindowBeats)) beat_index_q <= beat_index_q + 1'b1;
     end
   end
 

@@ -13,7 +13,7 @@ import sys
 import time
 
 TABLE = pathlib.Path(__file__).with_name("area.csv")
-FILES = pathlib.Path("spv/spv.f").read_text().split()
+FILES = {name: pathlib.Path(f"{name}/{name}.f").read_text().split() for name in ["spv", "transfer"]}
 COLUMNS = ["design", "lut", "lutram", "ff", "bram36", "uram", "dsp"]
 # Name, top module, parameters.
 DESIGNS = [
@@ -27,11 +27,18 @@ DESIGNS = [
     ("commands", "ls_spv_commands", ""),
     ("emit", "ls_emit", ""),
     ("whole, 1,024 lines and 16 blocks", "ls_spv_core", ""),
+    ("transfer: request", "ls_transfer_request", ""),
+    ("transfer: store, 4,096 accounts", "ls_transfer_store", "-G BucketBits=10"),
+    ("transfer: reply", "ls_transfer_reply", ""),
+    ("transfer: records", "ls_transfer_records", ""),
+    ("transfer: commands", "ls_transfer_commands", ""),
+    ("transfer: whole, 4,096 accounts", "ls_transfer_core", ""),
 ]
 
 
 def count(design):
     name, top, parameters = design
+    files = FILES["transfer" if top.startswith("ls_transfer") else "spv"]
     from pyosys import libyosys as ys
 
     began = time.monotonic()
@@ -41,7 +48,7 @@ def count(design):
     os.dup2(log, 1)
     yosys = ys.Design()
     for command in [
-        f"read_slang -D SYNTHESIS --top {top} {parameters} {' '.join(FILES)}",
+        f"read_slang -D SYNTHESIS --top {top} {parameters} {' '.join(files)}",
         f"synth_xilinx -family xcup -flatten -top {top} -noiopad -noclkbuf",
         f"tee -q -o {report} stat -tech xilinx",
     ]:

@@ -14,6 +14,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "target/rtl-mutants"
 W, C, E = "pipeline/ls_window.sv", "pipeline/ls_classify.sv", "pipeline/ls_emit.sv"
+N = "pipeline/ls_endpoint.sv"
 Q, L, R, M, K = (f"spv/ls_spv_{name}.sv" for name in ["request", "lookup", "reply", "commands", "core"])
 P, H = "pipeline/ls_pipeline_pkg.sv", "common/ls_index_hash.sv"
 FIFO, SKID, RAMFIFO = "common/ls_fifo.sv", "common/ls_skid.sv", "common/ls_ram_fifo.sv"
@@ -22,7 +23,7 @@ FIFO, SKID, RAMFIFO = "common/ls_fifo.sv", "common/ls_skid.sv", "common/ls_ram_f
 MUTANTS = [
     (W, "16'(beats_q) * 16'(BeatBytes) + 16'(kept)", "16'(beats_q) * 16'(BeatBytes) + 16'd64"),
     (W, "valid_d = beat_valid_i && !is_decided_q &&", "valid_d = beat_valid_i &&"),
-    (W, "if (beat_valid_i && beats_q <= 2)", "if (beat_valid_i && beats_q <= 1)"),
+    (W, "beats_q <= CountBits'(WindowBeats - 1)) begin", "beats_q <= CountBits'(WindowBeats - 2)) begin"),
     (W, "if (beat_i.last) beats_q <= '0;", "if (beat_i.last && beats_q != 2) beats_q <= '0;"),
     (C, "{EtherTypeVlan, EtherTypeQinq}", "{EtherTypeVlan}"),
     (C, "window_i.bytes >= 16'(EthBytes + VlanBytes)", "1'b1"),
@@ -73,10 +74,10 @@ MUTANTS = [
     (E, "| NativeReplyBit;", ";"),
     (E, "is_needed = decision_i.verdict != VerdictDrop || frame_i.last;", "is_needed = 1'b1;"),
     (E, "if (frame_i.last) beat_index_q <= '0;", "if (frame_i.last && beat_index_q != 2) beat_index_q <= '0;"),
-    (E, "else if (beat_index_q != 2'd3) beat_index_q", "else beat_index_q"),
+    (E, "else if (beat_index_q != IndexBits'(WindowBeats)) beat_index_q", "else beat_index_q"),
     (E, "swapped[48+:48] = data[0+:48];", ""),
     (M, "block_o.hash_sum <= staged_sum_q;", "block_o.hash_sum <= '0;"),
-    (M, "endpoint_o.v4_broadcast[i] <= value[63:32];", "endpoint_o.v4_broadcast[i] <= value[31:0];"),
+    (N, "endpoint_o.v4_broadcast[i] <= value_i[63:32];", "endpoint_o.v4_broadcast[i] <= value_i[31:0];"),
     (K, "open_q < DecisionBits'(Decisions - 1)", "1'b1"),
     (K, "fifo_ready && open_q", "open_q"),
     (FIFO, "count_o != (AddressBits + 1)'(Depth)", "1'b1"),
