@@ -5,7 +5,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
 .PHONY: setup dashboard screenshots build run test test-fresh test-kernels bench papers fuzz soak hbase spec cli docs \
-	lint deny fmt bench-clients package test-package test-reproducible rtl-setup rtl-lint rtl-test rtl-formal rtl-area
+	lint deny fmt bench-clients package test-package test-reproducible rtl-setup rtl-lint rtl-test rtl-formal rtl-area rtl-fmax
 
 # `lineside --version` shows the commit. All targets that build for release set the same variable, so that none of them
 # has to build again what another one has built.
@@ -118,6 +118,10 @@ rtl-formal:
 rtl-area:
 	@bash scripts/rtl-area.sh
 	@bash scripts/test-rtl-transfer.sh area
+
+# Frequencies of the modules of rtl/ on an ECP5-85K; takes more than an hour.
+rtl-fmax:
+	@bash scripts/rtl-fmax.sh
 
 # Builds the Java programs for HBase: the coprocessor and the test clients. Needs a JDK and Maven.
 hbase:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elaborates a list of files with slang and fails on any warning: lint_slang.py LIST.f TOP."""
+"""Elaborates a list of files with slang and fails on any warning: lint_slang.py LIST.f TOP [OPTION or FILE]..."""
 
 import sys
 
@@ -11,7 +11,8 @@ def main() -> int:
         files = listed.read().split()
     driver = pyslang.driver.Driver()
     driver.addStandardArgs()
-    command = ["slang", "--top", sys.argv[2], "-Wextra", "-Wconversion", "-Werror", *files]
+    options = ["-Wextra", "-Wconversion", "-Werror", *sys.argv[3:]]
+    command = ["slang", "--top", sys.argv[2], *options, *files]
     if not driver.parseCommandLine(" ".join(command)) or not driver.processOptions():
         return 2
     if not driver.parseAllSources():

@@ -5,4 +5,4 @@ bash "$(dirname "${BASH_SOURCE[0]}")/rtl-setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/rtl-env.sh"
 cd "$rtl_root"
 export PYTHONDONTWRITEBYTECODE=1
-pytest --quiet -p no:cacheprovider rtl/tb/core "$@"
+pytest --quiet -p no:cacheprovider rtl/tb/core rtl/tb/control rtl/tb/shells "$@"

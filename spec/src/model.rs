@@ -217,6 +217,41 @@ pub struct Rtl {
     pub register: Vec<Register>,
     /// Entries of the streams from the RTL to the host.
     pub stream: Vec<Struct>,
+    pub axil: Axil,
+}
+
+/// AXI4-Lite window of the RTL. Addresses are offsets in bytes.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axil {
+    pub address_bits: u32,
+    pub identity: u32,
+    pub version: u32,
+    pub registers_at: u32,
+    pub register_stride: u32,
+    pub word: Vec<AxilWord>,
+    pub counters: Vec<AxilCounters>,
+}
+
+/// Word of the AXI4-Lite window, or several ones in a row.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AxilWord {
+    pub name: String,
+    pub at: u32,
+    pub words: Option<u32>,
+    /// `read`, `write`, or `read, write`.
+    pub access: String,
+    pub doc: String,
+}
+
+/// Place of a group of counters in the AXI4-Lite window.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AxilCounters {
+    /// `drops`, or the name of a service.
+    pub group: String,
+    pub at: u32,
 }
 
 #[derive(Deserialize)]
@@ -235,6 +270,8 @@ pub struct Register {
     pub index: u32,
     pub count: Option<u32>,
     pub bits: u32,
+    /// Value after a reset; without it, the value is kept, or is undefined after power-on.
+    pub reset: Option<u32>,
     pub doc: String,
 }
 

@@ -156,6 +156,38 @@ pub const TRANSFER_RESPONSE_LAST_REPLY_AT: usize = 56;
 pub const TRANSFER_RESPONSE_LAST_DESTINATION_AT: usize = 60;
 /// Bytes of an entry of the stream `transfer_response`.
 pub const TRANSFER_RESPONSE_BYTES: usize = 64;
+/// Value of the AXI4-Lite word `identity`.
+pub const AXIL_IDENTITY: u32 = 0x4c535254;
+/// Address of the AXI4-Lite word `identity`.
+pub const AXIL_IDENTITY_AT: u32 = 0x0;
+/// Address of the AXI4-Lite word `version`.
+pub const AXIL_VERSION_AT: u32 = 0x4;
+/// Address of the AXI4-Lite word `table`.
+pub const AXIL_TABLE_AT: u32 = 0x8;
+/// Address of the AXI4-Lite word `scratch`.
+pub const AXIL_SCRATCH_AT: u32 = 0xc;
+/// Address of the AXI4-Lite word `status`.
+pub const AXIL_STATUS_AT: u32 = 0x10;
+/// Address of the AXI4-Lite word `doorbell`.
+pub const AXIL_DOORBELL_AT: u32 = 0x14;
+/// Address of the AXI4-Lite word `commands_done`.
+pub const AXIL_COMMANDS_DONE_AT: u32 = 0x18;
+/// Address of the AXI4-Lite word `barrier`.
+pub const AXIL_BARRIER_AT: u32 = 0x1c;
+/// Address of the AXI4-Lite word `clock`.
+pub const AXIL_CLOCK_AT: u32 = 0x20;
+/// Address of the AXI4-Lite word `clock_step`.
+pub const AXIL_CLOCK_STEP_AT: u32 = 0x28;
+/// Address of the AXI4-Lite word `command`.
+pub const AXIL_COMMAND_AT: u32 = 0x40;
+/// Address of the first counter of `drops`.
+pub const AXIL_COUNTERS_DROPS_AT: u32 = 0x100;
+/// Address of the first counter of `spv`.
+pub const AXIL_COUNTERS_SPV_AT: u32 = 0x200;
+/// Address of register 0.
+pub const AXIL_REGISTERS_AT: u32 = 0x1000;
+/// Bytes from one register to the next.
+pub const AXIL_REGISTER_STRIDE: u32 = 0x20;
 /// Operations of `spv` that the RTL answers; it forwards the others to the host.
 pub const SPV_OPS_ANSWERED: &[u8] = &[1];
 /// Operations of `transfer` that the RTL answers; it forwards the others to the host.

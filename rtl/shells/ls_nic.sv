@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pipeline together with its AXI4-Lite window: what the shells of real cards instantiate.
+//
+// Interface: ls_spv_core and ls_control describe the streams. s_axil is synchronous to axil_clk_i, everything else to
+// clk_i. Both resets are synchronous to their clocks.
+
+module ls_nic
+  import ls_pkg::*;
+  import ls_pipeline_pkg::*;
+#(
+    parameter int unsigned LineBits = 10,
+    parameter int unsigned BlockBits = 4,
+    parameter LineStyle = "block",
+    parameter BlockStyle = "block"
+) (
+    input logic axil_clk_i,
+    input logic axil_rst_ni,
+
+    input logic s_axil_awvalid,
+    output logic s_axil_awready,
+    input logic [AxilAddressBits-1:0] s_axil_awaddr,
+    input logic s_axil_wvalid,
+    output logic s_axil_wready,
+    input logic [31:0] s_axil_wdata,
+    input logic [3:0] s_axil_wstrb,
+    output logic s_axil_bvalid,
+    input logic s_axil_bready,
+    output logic [1:0] s_axil_bresp,
+    input logic s_axil_arvalid,
+    output logic s_axil_arready,
+    input logic [AxilAddressBits-1:0] s_axil_araddr,
+    output logic s_axil_rvalid,
+    input logic s_axil_rready,
+    output logic [31:0] s_axil_rdata,
+    output logic [1:0] s_axil_rresp,
+
+    input logic clk_i,
+    input logic rst_ni,
+
+    input logic s_axis_tvalid,
+    output logic s_axis_tready,
+    input logic [511:0] s_axis_tdata,
+    input logic [63:0] s_axis_tkeep,
+    input logic s_axis_tlast,
+
+    output logic m_axis_network_tvalid,
+    input logic m_axis_network_tready,
+    output logic [511:0] m_axis_network_tdata,
+    output logic [63:0] m_axis_network_tkeep,
+    output logic m_axis_network_tlast,
+
+    output logic m_axis_host_tvalid,
+    input logic m_axis_host_tready,
+    output logic [511:0] m_axis_host_tdata,
+    output logic [63:0] m_axis_host_tkeep,
+    output logic m_axis_host_tlast,
+
+    input logic s_command_tvalid,
+    output logic s_command_tready,
+    input logic [511:0] s_command_tdata,
+
+    output logic frame_passed_o,
+    output verdict_e passed_verdict_o
+);
+
+  logic command_valid, command_ready;
+  logic [511:0] command;
+  logic [31:0] barrier;
+  logic [63:0] now_ns;
+  logic [SpvCounters-1:0][63:0] counters;
+  logic [DropReasons-1:0][63:0] drops;
+
+  ls_control #(
+      .LineBits (LineBits),
+      .BlockBits(BlockBits)
+  ) u_control (
+      .axil_clk_i,
+      .axil_rst_ni,
+      .s_axil_awvalid,
+      .s_axil_awready,
+      .s_axil_awaddr,
+      .s_axil_wvalid,
+      .s_axil_wready,
+      .s_axil_wdata,
+      .s_axil_wstrb,
+      .s_axil_bvalid,
+      .s_axil_bready,
+      .s_axil_bresp,
+      .s_axil_arvalid,
+      .s_axil_arready,
+      .s_axil_araddr,
+      .s_axil_rvalid,
+      .s_axil_rready,
+      .s_axil_rdata,
+      .s_axil_rresp,
+      .clk_i,
+      .rst_ni,
+      .s_command_tvalid,
+      .s_command_tready,
+      .s_command_tdata,
+      .m_command_tvalid(command_valid),
+      .m_command_tready(command_ready),
+      .m_command_tdata(command),
+      .barrier_i(barrier),
+      .drops_i(drops),
+      .spv_counters_i(counters),
+      .now_ns_o(now_ns)
+  );
+
+  ls_spv_core #(
+      .LineBits  (LineBits),
+      .BlockBits (BlockBits),
+      .LineStyle (LineStyle),
+      .BlockStyle(BlockStyle)
+  ) u_core (
+      .clk_i,
+      .rst_ni,
+      .now_ns_i(now_ns),
+      .s_axis_tvalid,
+      .s_axis_tready,
+      .s_axis_tdata,
+      .s_axis_tkeep,
+      .s_axis_tlast,
+      .m_axis_network_tvalid,
+      .m_axis_network_tready,
+      .m_axis_network_tdata,
+      .m_axis_network_tkeep,
+      .m_axis_network_tlast,
+      .m_axis_host_tvalid,
+      .m_axis_host_tready,
+      .m_axis_host_tdata,
+      .m_axis_host_tkeep,
+      .m_axis_host_tlast,
+      .s_command_tvalid(command_valid),
+      .s_command_tready(command_ready),
+      .s_command_tdata(command),
+      .barrier_o(barrier),
+      .counters_o(counters),
+      .drops_o(drops),
+      .frame_passed_o,
+      .passed_verdict_o
+  );
+
+endmodule

