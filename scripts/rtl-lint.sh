@@ -20,6 +20,9 @@ python3 lint_slang.py transfer/transfer.f ls_transfer_core
 python3 lint_slang.py shells/nic.f ls_nic
 python3 lint_slang.py shells/opennic/opennic.f box_250mhz -I shells/opennic/box_250mhz shells/tb/box_250mhz.sv
 python3 lint_slang.py shells/esnet-opennic/esnet.f esnet_shell shells/tb/esnet_shell.sv
+# With external memory.
+verilator --lint-only --quiet -Wall --top-module ls_spv_core -GMemoryLineBits=22 lint.vlt -f spv/spv.f
+python3 lint_slang.py spv/spv.f ls_spv_core -G MemoryLineBits=22
 mapfile -t sources < <(find . -name '*.sv')
 verible-verilog-lint --rules_config=lint.verible "${sources[@]}"
 echo "rtl-lint: ${#sources[@]} files without findings"

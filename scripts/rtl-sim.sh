@@ -2,6 +2,8 @@
 # Builds the simulated NIC: target/rtl-sim/libls_sim.so, and libls_sim.a for crates/rtl, with the C interface
 # rtl/shells/sim/ls_sim.h, from the files in rtl/spv/spv.f. Arguments go to Verilator, such as -GLineBits=14.
 # With `transfer` as the first argument: the NIC of `transfer`, in target/rtl-sim-transfer.
+# With `memory` as the first argument: target/rtl-sim-memory, with 2^22 lines in external memory behind a first level of
+# 16 lines, and a model of the memory.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/rtl-env.sh"
 
@@ -12,6 +14,10 @@ if [[ ${1:-} == transfer ]]; then
     name=rtl-sim-transfer
     design=(--top-module ls_transfer_core -f transfer/transfer.f -GBucketBits=4 -GRecordDepth=16 -CFLAGS
         -DLS_SIM_TRANSFER)
+elif [[ ${1:-} == memory ]]; then
+    shift
+    name=rtl-sim-memory
+    design+=(-GMemoryLineBits=22 -GLineBits=4 -GFrameFifoBeats=1024 -CFLAGS -DLS_SIM_MEMORY=22)
 fi
 out=${RTL_SIM_DIR:-$rtl_root/target/$name}
 optimize=${RTL_SIM_OPTIMIZE:--O2}

@@ -4,6 +4,8 @@
 //
 // Interface: s_command takes one command of 64 bytes in each cycle; it waits only for an earlier barrier. Commands take
 // effect in order, two cycles after they were taken in.
+// With External, writes of lines take longer: line_ready_i is 1 while four more can be taken in, and lines_done_i when
+// all that line_write_o gave out are complete. Every other command waits for the lines before it.
 // barrier_o is the index of the last completed barrier. A barrier is complete when all frames that were accepted before
 // it have been passed on; accepted_i and passed_i count them.
 
@@ -13,7 +15,8 @@ module ls_spv_commands
   import ls_spv_pkg::*;
 #(
     parameter int unsigned LineBits  = 10,
-    parameter int unsigned BlockBits = 4
+    parameter int unsigned BlockBits = 4,
+    parameter bit External = 1'b0
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -25,6 +28,9 @@ module ls_spv_commands
     input logic [15:0] accepted_i,
     input logic [15:0] passed_i,
     output logic [31:0] barrier_o,
+
+    input logic line_ready_i,
+    input logic lines_done_i,
 
     output endpoint_t endpoint_o,
     output control_t  control_o,
@@ -47,7 +53,16 @@ module ls_spv_commands
   logic [255:0] staged_hash_q;
 
   // A barrier may still be in command_q, so a command after it waits until it is pending or complete.
-  assign s_command_ready_o = !barrier_pending && !(valid_q && command_q.op == CommandBarrier);
+  logic is_in_turn;
+  assign s_command_ready_o = is_in_turn && !barrier_pending && !(valid_q && command_q.op == CommandBarrier);
+
+  if (External) begin : gen_turn
+    logic is_line_on_way;
+    assign is_line_on_way = (valid_q && command_q.op == CommandLine) || line_write_o;
+    assign is_in_turn = s_command_i.op == CommandLine ? line_ready_i : lines_done_i && !is_line_on_way;
+  end else begin : gen_no_turn
+    assign is_in_turn = 1'b1;
+  end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) valid_q <= 1'b0;

@@ -10,6 +10,9 @@
 // The input is stopped only when an output does not accept frames: look-ups have a fixed latency, frames wait for their
 // decision in a FIFO, and decisions are limited to the space for them.
 // Latency: 27 cycles from the last beat in to the first beat out. Throughput: one beat in each cycle.
+// With MemoryLineBits above 0, the table is in external memory (m_axi, AXI4 of 512 bits), and LineBits is the size of
+// its first level. Frames wait in order until their look-up is complete, at most Frames of them; FrameFifoBeats must
+// hold their beats. Without it, the core has no queue for this, m_axi is idle, and its inputs have no effect.
 // Counters: the counters of the XDP program, 64 bits each, in the order of spec/spv.toml and spec/common.toml.
 
 module ls_spv_core
@@ -23,7 +26,12 @@ module ls_spv_core
     parameter int unsigned FrameFifoBeats = 512,  // at least 4 * FrameBeatsMax
     parameter int unsigned Decisions = 64,  // frames between input and output, more than the latency in cycles
     parameter LineStyle = "block",
-    parameter BlockStyle = "block"
+    parameter BlockStyle = "block",
+    parameter int unsigned MemoryLineBits = 0,  // log2 of the number of lines in external memory; 0: none
+    parameter int unsigned MemoryReads = 256,  // sets that are read at the same time, power of two
+    parameter int unsigned MemoryWrites = 256,  // lines that are written at the same time, power of two
+    parameter logic [63:0] MemoryBase = '0,  // address of the lines, a multiple of their size
+    parameter int unsigned Frames = 512  // with external memory: frames between input and output, power of two
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -57,10 +65,42 @@ module ls_spv_core
     output logic [DropReasons-1:0][63:0] drops_o,
 
     output logic frame_passed_o,
-    output verdict_e passed_verdict_o
+    output verdict_e passed_verdict_o,
+
+    output logic [63:0] m_axi_awaddr,
+    output logic [7:0] m_axi_awlen,
+    output logic [2:0] m_axi_awsize,
+    output logic [1:0] m_axi_awburst,
+    output logic m_axi_awvalid,
+    input logic m_axi_awready,
+    output logic [511:0] m_axi_wdata,
+    output logic [63:0] m_axi_wstrb,
+    output logic m_axi_wlast,
+    output logic m_axi_wvalid,
+    input logic m_axi_wready,
+    input logic [1:0] m_axi_bresp,
+    input logic m_axi_bvalid,
+    output logic m_axi_bready,
+    output logic [63:0] m_axi_araddr,
+    output logic [7:0] m_axi_arlen,
+    output logic [2:0] m_axi_arsize,
+    output logic [1:0] m_axi_arburst,
+    output logic m_axi_arvalid,
+    input logic m_axi_arready,
+    input logic [511:0] m_axi_rdata,
+    input logic [1:0] m_axi_rresp,
+    input logic m_axi_rlast,
+    input logic m_axi_rvalid,
+    output logic m_axi_rready,
+
+    output logic [MemoryCounters-1:0][63:0] memory_counters_o,
+    output logic lines_done_o  // 1: no line is on its way to external memory
 );
 
-  localparam int unsigned DecisionBits = $clog2(Decisions) + 1;
+  localparam bit External = MemoryLineBits != 0;
+  localparam int unsigned TableBits = External ? MemoryLineBits : LineBits;
+  localparam int unsigned OpenFrames = External ? Frames : Decisions;
+  localparam int unsigned DecisionBits = $clog2(OpenFrames) + 1;
 
   // ---- input ----
 
@@ -72,7 +112,7 @@ module ls_spv_core
 
   assign in_beat = '{last: s_axis_tlast, keep: s_axis_tkeep, data: s_axis_tdata};
   // A frame is counted one cycle after its beat, so one place is kept free.
-  assign in_ready = fifo_ready && open_q < DecisionBits'(Decisions - 1);
+  assign in_ready = fifo_ready && open_q < DecisionBits'(OpenFrames - 1);
   assign in_valid = s_axis_tvalid && in_ready;
   assign s_axis_tready = in_ready;
 
@@ -106,16 +146,18 @@ module ls_spv_core
   endpoint_t endpoint;
   control_t control;
   logic line_write, block_write;
-  logic [LineBits-1:0] line_index;
+  logic [TableBits-1:0] line_index;
   logic [31:0] line_generation;
   logic [BlockBits-1:0] line_block, block_index;
+  logic line_ready;
   logic [255:0] line_txid;
   block_t written_block;
   logic [15:0] accepted_q, passed_q;
 
   ls_spv_commands #(
-      .LineBits (LineBits),
-      .BlockBits(BlockBits)
+      .LineBits (TableBits),
+      .BlockBits(BlockBits),
+      .External (External)
   ) u_commands (
       .clk_i,
       .rst_ni,
@@ -125,6 +167,8 @@ module ls_spv_core
       .accepted_i(accepted_q),
       .passed_i(passed_q),
       .barrier_o,
+      .line_ready_i(line_ready),
+      .lines_done_i(lines_done_o),
       .endpoint_o(endpoint),
       .control_o(control),
       .line_write_o(line_write),
@@ -139,7 +183,7 @@ module ls_spv_core
 
   // ---- decision ----
 
-  logic datagram_valid, request_valid, looked_up_valid, decided_valid, counts;
+  logic datagram_valid, request_valid, looked_up_valid, decided_valid, counts, decision_ready;
   datagram_t datagram;
   request_t request, looked_up;
   logic [255:0] txid, tip_hash;
@@ -149,6 +193,15 @@ module ls_spv_core
   decision_t decided, decision;
   drop_e reason;
   spv_counter_e counter;
+
+  // Between the table on this chip and external memory.
+  match_t match_first_level, match_whole;
+  logic [31:0] match_first;
+  logic [255:0] match_txid, first_txid;
+  logic first_write, first_clear;
+  logic [LineBits-1:0] first_index;
+  logic [31:0] first_generation;
+  logic [BlockBits-1:0] first_block;
 
   ls_classify u_classify (
       .clk_i,
@@ -175,17 +228,18 @@ module ls_spv_core
       .LineBits(LineBits),
       .BlockBits(BlockBits),
       .LineStyle(LineStyle),
-      .BlockStyle(BlockStyle)
+      .BlockStyle(BlockStyle),
+      .External(External)
   ) u_lookup (
       .clk_i,
       .rst_ni,
       .control_i(control),
       .now_ns_i,
-      .line_write_i(line_write),
-      .line_index_i(line_index),
-      .line_generation_i(line_generation),
-      .line_block_i(line_block),
-      .line_txid_i(line_txid),
+      .line_write_i(first_write),
+      .line_index_i(first_index),
+      .line_generation_i(first_generation),
+      .line_block_i(first_block),
+      .line_txid_i(first_txid),
       .block_write_i(block_write),
       .block_index_i(block_index),
       .block_i(written_block),
@@ -197,8 +251,99 @@ module ls_spv_core
       .block_o(block),
       .tip_hash_o(tip_hash),
       .tip_height_o(tip_height),
-      .tip_sum_o(tip_sum)
+      .tip_sum_o(tip_sum),
+      .line_clear_i(first_clear),
+      .match_o(match_first_level),
+      .match_first_o(match_first),
+      .match_txid_o(match_txid),
+      .match_i(match_whole)
   );
+
+  // ---- external memory ----
+
+  if (External) begin : gen_memory
+    ls_spv_memory #(
+        .LineBits(MemoryLineBits),
+        .FirstLineBits(LineBits),
+        .BlockBits(BlockBits),
+        .Frames(Frames),
+        .Decisions(Decisions),
+        .Reads(MemoryReads),
+        .Writes(MemoryWrites),
+        .Base(MemoryBase)
+    ) u_memory (
+        .clk_i,
+        .rst_ni,
+        .control_i(control),
+        .now_ns_i,
+        .match_i(match_first_level),
+        .match_first_i(match_first),
+        .match_txid_i(match_txid),
+        .match_o(match_whole),
+        .decision_taken_i(decision_ready),
+        .line_write_i(line_write),
+        .line_index_i(line_index),
+        .line_generation_i(line_generation),
+        .line_block_i(line_block),
+        .line_txid_i(line_txid),
+        .line_ready_o(line_ready),
+        .lines_done_o,
+        .first_write_o(first_write),
+        .first_clear_o(first_clear),
+        .first_index_o(first_index),
+        .first_generation_o(first_generation),
+        .first_block_o(first_block),
+        .first_txid_o(first_txid),
+        .m_axi_awaddr,
+        .m_axi_awvalid,
+        .m_axi_awready,
+        .m_axi_wdata,
+        .m_axi_wvalid,
+        .m_axi_wready,
+        .m_axi_bresp,
+        .m_axi_bvalid,
+        .m_axi_bready,
+        .m_axi_araddr,
+        .m_axi_arlen,
+        .m_axi_arvalid,
+        .m_axi_arready,
+        .m_axi_rdata,
+        .m_axi_rresp,
+        .m_axi_rlast,
+        .m_axi_rvalid,
+        .m_axi_rready,
+        .counters_o(memory_counters_o)
+    );
+  end else begin : gen_no_memory
+    assign match_whole = '0;
+    assign line_ready = 1'b1;
+    assign lines_done_o = 1'b1;
+    assign first_write = line_write;
+    assign first_clear = 1'b0;
+    assign first_index = line_index;
+    assign first_generation = line_generation;
+    assign first_block = line_block;
+    assign first_txid = line_txid;
+    assign m_axi_awaddr = '0;
+    assign m_axi_awvalid = 1'b0;
+    assign m_axi_wdata = '0;
+    assign m_axi_wvalid = 1'b0;
+    assign m_axi_bready = 1'b0;
+    assign m_axi_araddr = '0;
+    assign m_axi_arlen = '0;
+    assign m_axi_arvalid = 1'b0;
+    assign m_axi_rready = 1'b0;
+    assign memory_counters_o = '0;
+  end
+
+  // Lines of 64 bytes, in bursts of consecutive addresses.
+  assign m_axi_awlen = '0;
+  assign m_axi_awsize = 3'd6;
+  assign m_axi_awburst = 2'd1;
+  assign m_axi_wstrb = '1;
+  assign m_axi_wlast = 1'b1;
+  assign m_axi_arsize = 3'd6;
+  assign m_axi_arburst = 2'd1;
 
   ls_spv_reply u_reply (
       .clk_i,
@@ -218,7 +363,7 @@ module ls_spv_core
 
   // ---- output ----
 
-  logic decision_valid, decision_ready, decisions_ready;
+  logic decision_valid, decisions_ready;
   logic [$clog2(Decisions):0] unused_count;
 
   ls_fifo #(

@@ -7,7 +7,10 @@
 // Interface: every request passes in order and in the same number of cycles, without back-pressure, also one that
 // needs no look-up. Writes of lines and blocks take effect as a whole, one of each in each cycle, while look-ups go on.
 // A request whose epoch changes during its look-up is forwarded to the host.
-// Latency: 16 cycles. Throughput: one request in each cycle.
+// With External, this table is the first level: match_o gives out each request after the comparison, with its TXID and
+// the number of the first line of its set, and match_i brings it back, at any later time and in order; line_clear_i
+// writes all four lines that are read together.
+// Latency: 16 cycles; with External, 13 to match_o and 3 from match_i. Throughput: one request in each cycle.
 
 module ls_spv_lookup
   import ls_pipeline_pkg::*;
@@ -16,7 +19,8 @@ module ls_spv_lookup
     parameter int unsigned LineBits  = 10,  // log2 of the number of lines, at least 3
     parameter int unsigned BlockBits = 4,   // log2 of the number of block slots
     parameter LineStyle = "block",
-    parameter BlockStyle = "block"
+    parameter BlockStyle = "block",
+    parameter bit External = 1'b0
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -43,7 +47,13 @@ module ls_spv_lookup
     output block_t block_o,
     output logic [255:0] tip_hash_o,
     output logic [31:0] tip_height_o,
-    output logic [15:0] tip_sum_o
+    output logic [15:0] tip_sum_o,
+
+    input logic line_clear_i,
+    output match_t match_o,
+    output logic [31:0] match_first_o,
+    output logic [255:0] match_txid_o,
+    input match_t match_i
 );
 
   localparam int unsigned HashCycles = 8;
@@ -144,7 +154,7 @@ module ls_spv_lookup
         .Style(LineStyle)
     ) u_lines (
         .clk_i,
-        .write_i(line_write_i && line_index_i[1:0] == 2'(way)),
+        .write_i((line_write_i && line_index_i[1:0] == 2'(way)) || line_clear_i),
         .write_address_i(line_index_i[LineBits-1:2]),
         .write_data_i(written_line),
         .read_address_i(first_line_q[LineBits-1:2]),
@@ -229,7 +239,61 @@ module ls_spv_lookup
     slot_q <= slot_d;
   end
 
+  // ---- way through the second level ----
+
+  // The requests in flight are not reset one by one: after a reset, nothing is valid until all stages hold what came
+  // after it.
+  localparam int unsigned Cycles = 1 + HashCycles + RamCycles + 2 + RamCycles + 1;
+  localparam int unsigned CyclesAfterMatch = RamCycles + 1;
+  logic [$clog2(Cycles+1)-1:0] flush_q;
+  match_t own_match, match;
+
+  always_comb begin
+    own_match.valid = selected_q.valid;
+    own_match.is_open = selected_q.is_open;
+    own_match.epoch = selected_q.epoch;
+    own_match.request = selected_q.request;
+    own_match.is_found = is_found_q;
+    own_match.generation = generation_q;
+    own_match.slot = 32'(slot_q);
+  end
+
+  if (External) begin : gen_second_level
+    always_comb begin
+      match_o = own_match;
+      match_o.valid = selected_q.valid && flush_q <= ($clog2(Cycles + 1))'(CyclesAfterMatch);
+    end
+
+    ls_delay #(
+        .T(logic [31:0]),
+        .Cycles(RamCycles + 2)
+    ) u_first_delay (
+        .clk_i,
+        .data_i(first_line_q),
+        .data_o(match_first_o)
+    );
+
+    ls_delay #(
+        .T(logic [255:0]),
+        .Cycles(2)
+    ) u_match_txid_delay (
+        .clk_i,
+        .data_i(read_txid),
+        .data_o(match_txid_o)
+    );
+
+    assign match = match_i;
+  end else begin : gen_one_level
+    assign match_o = '0;
+    assign match_first_o = '0;
+    assign match_txid_o = '0;
+    assign match = own_match;
+  end
+
   // ---- block ----
+
+  passage_t matched;
+  assign matched = '{valid: match.valid, is_open: match.is_open, epoch: match.epoch, request: match.request};
 
   block_t block;
 
@@ -242,7 +306,7 @@ module ls_spv_lookup
       .write_i(block_write_i),
       .write_address_i(block_index_i),
       .write_data_i(block_i),
-      .read_address_i(slot_q),
+      .read_address_i(match.slot[BlockBits-1:0]),
       .read_data_o(block)
   );
 
@@ -251,7 +315,7 @@ module ls_spv_lookup
       .Cycles(RamCycles)
   ) u_found_delay (
       .clk_i,
-      .data_i({is_found_q, generation_q}),
+      .data_i({match.is_found, match.generation}),
       .data_o({is_found, generation})
   );
 
@@ -260,7 +324,7 @@ module ls_spv_lookup
       .Cycles(RamCycles)
   ) u_block_delay (
       .clk_i,
-      .data_i(selected_q),
+      .data_i(matched),
       .data_o(fetched)
   );
 
@@ -278,11 +342,6 @@ module ls_spv_lookup
       else if (control_i.epoch[7:0] != fetched.epoch) request_d.outcome = OutcomeNotLeased;
     end
   end
-
-  // The valid bits of the requests in flight are not reset one by one: after a reset, nothing is valid until all
-  // stages hold what came after it.
-  localparam int unsigned Cycles = 1 + HashCycles + RamCycles + 2 + RamCycles + 1;
-  logic [$clog2(Cycles+1)-1:0] flush_q;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin

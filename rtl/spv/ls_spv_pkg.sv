@@ -55,4 +55,38 @@ package ls_spv_pkg;
     headers_t headers;
   } request_t;
 
+  // Request with the outcome of the comparison of its TXID with lines of its set.
+  typedef struct packed {
+    logic valid;
+    logic is_open;  // lease and epoch allowed an answer
+    logic [7:0] epoch;  // low bits
+    request_t request;
+    logic is_found;
+    logic [31:0] generation;
+    logic [31:0] slot;  // of the block
+  } match_t;
+
+  // Line in external memory, 64 bytes: the TXID in bytes 0 to 23 and 32 to 39, generation and block slot in bytes 40 to
+  // 47, and zeros in bytes 48 to 55. Each half ends with the number of the write, so that a line whose halves are of
+  // two writes is recognized.
+  typedef struct packed {
+    logic [63:0] high_stamp;
+    logic [63:0] reserved;
+    logic [31:0] slot;
+    logic [31:0] generation;
+    logic [63:0] high_txid;
+    logic [63:0] low_stamp;
+    logic [191:0] low_txid;
+  } memory_line_t;
+
+  localparam int unsigned MemoryCounters = 5;
+  // Counters of the external memory.
+  typedef enum logic [2:0] {
+    MemoryCounterReads   = 3'd0,  // sets read
+    MemoryCounterFound   = 3'd1,  // sets that had the TXID
+    MemoryCounterDamaged = 3'd2,  // sets with a read error or with a line of two writes; they count as not found
+    MemoryCounterWrites  = 3'd3,  // lines written
+    MemoryCounterFaults  = 3'd4   // writes that failed; after the first, nothing is answered until the reset
+  } memory_counter_e;
+
 endpackage

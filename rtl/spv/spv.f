@@ -16,4 +16,7 @@ spv/ls_spv_request.sv
 spv/ls_spv_lookup.sv
 spv/ls_spv_reply.sv
 spv/ls_spv_commands.sv
+spv/ls_spv_memory_read.sv
+spv/ls_spv_memory_write.sv
+spv/ls_spv_memory.sv
 spv/ls_spv_core.sv

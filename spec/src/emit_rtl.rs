@@ -64,7 +64,10 @@ pub fn emit(spec: &Spec) -> String {
     for stream in &spec.rtl.stream {
         let mut at = 0;
         for field in &stream.field {
-            let doc = format!("Offset of the field `{}` in an entry of `{}`, in bytes", field.name, stream.name);
+            let doc = format!(
+                "Offset of the field `{}` in an entry of `{}`, in bytes",
+                field.name, stream.name
+            );
             constant(
                 &doc,
                 &format!("{}_{}_at", stream.name, field.name),

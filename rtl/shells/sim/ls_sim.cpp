@@ -12,6 +12,9 @@
 #ifdef LS_SIM_TRANSFER
 #include "ls_sim_transfer.h"
 #endif
+#ifdef LS_SIM_MEMORY
+#include "ls_sim_memory.h"
+#endif
 
 double sc_time_stamp() { return 0; }
 
@@ -20,6 +23,9 @@ namespace {
 constexpr size_t kBeatBytes = 64;
 // Cycles without any progress after which a run has failed. Pauses of 255/256 make long waits possible.
 constexpr uint64_t kPatience = 100000;
+// Of spec/rtl.toml.
+constexpr size_t kCommandIndexAt = 4;
+constexpr uint32_t kCommandBarrier = 6;
 
 // xorshift64*, for pauses only.
 struct Random {
@@ -50,6 +56,50 @@ struct Output {
     }
 };
 
+// Commands during a run.
+struct Commands {
+    const ls_sim_mixed *mixed;
+    Random random;
+    size_t taken = 0;
+    bool offers = false, waits_for_barrier = false;
+
+    Commands(const ls_sim_mixed *given, uint64_t seed) : mixed(given), random{(seed ^ 0x5bd1e995) | 1} {}
+    bool are_done() const { return !mixed || (taken == mixed->commands_count && !waits_for_barrier); }
+    uint32_t word(size_t number, size_t at) const {
+        uint32_t value;
+        memcpy(&value, mixed->commands + number * kBeatBytes + at, sizeof(value));
+        return value;
+    }
+    template <typename Top>
+    void drive(Top &top) {
+        if (!mixed) return;
+        if (!offers && taken < mixed->commands_count && !random.one_in_256(mixed->commands_pause)) {
+            memcpy(&top.s_command_tdata, mixed->commands + taken * kBeatBytes, kBeatBytes);
+            offers = true;
+        }
+        top.s_command_tvalid = offers;
+    }
+    // Returns whether a command was taken in or a barrier completed.
+    template <typename Top>
+    bool edge(Top &top, uint64_t cycle) {
+        if (!mixed) return false;
+        bool moves = false;
+        if (waits_for_barrier && top.barrier_o == word(taken - 1, kCommandIndexAt)) {
+            mixed->command_done[taken - 1] = cycle;
+            waits_for_barrier = false;
+            moves = true;
+        }
+        if (offers && top.s_command_tready) {
+            offers = false;
+            mixed->command_done[taken] = cycle;
+            waits_for_barrier = word(taken, 0) == kCommandBarrier;
+            taken++;
+            moves = true;
+        }
+        return moves;
+    }
+};
+
 }  // namespace
 
 struct ls_sim {
@@ -62,11 +112,17 @@ struct ls_sim {
 #ifdef LS_SIM_TRANSFER
     ls::Streams streams;
 #endif
+#ifdef LS_SIM_MEMORY
+    ls::Memory memory{LS_SIM_MEMORY};  // log2 of its number of lines
+#endif
 
     void settle() {
         top.clk_i = 0;
 #ifdef LS_SIM_TRANSFER
         streams.drive(top);
+#endif
+#ifdef LS_SIM_MEMORY
+        memory.drive(top);
 #endif
         top.eval();
     }
@@ -74,6 +130,10 @@ struct ls_sim {
 #ifdef LS_SIM_TRANSFER
         streams.edge(top);
         if (!fault) fault = streams.fault;
+#endif
+#ifdef LS_SIM_MEMORY
+        memory.edge(top);
+        if (!fault) fault = memory.fault();
 #endif
         top.clk_i = 1;
         top.eval();
@@ -86,6 +146,12 @@ extern "C" {
 struct ls_sim *ls_sim_new(void) {
     ls_sim *sim = new (std::nothrow) ls_sim;
     if (!sim) return nullptr;
+#ifdef LS_SIM_MEMORY
+    if (!sim->memory.exists()) {
+        delete sim;
+        return nullptr;
+    }
+#endif
     sim->top.rst_ni = 0;
     sim->top.s_axis_tvalid = 0;
     sim->top.s_command_tvalid = 0;
@@ -140,6 +206,13 @@ uint64_t ls_sim_command(struct ls_sim *sim, const uint8_t *commands, size_t coun
         sim->edge();
         if (sim->cycles - begin > kPatience * (count + 1)) sim->fault = "an order got no response";
     }
+#endif
+#ifdef LS_SIM_MEMORY
+    while (!top.lines_done_o && !sim->fault) {
+        sim->settle();
+        sim->edge();
+        if (sim->cycles - begin > kPatience * (count + 1)) sim->fault = "a line was not written";
+    }
     if (sim->fault) return 0;
 #endif
     return sim->cycles - begin;
@@ -147,7 +220,14 @@ uint64_t ls_sim_command(struct ls_sim *sim, const uint8_t *commands, size_t coun
 
 uint64_t ls_sim_run(struct ls_sim *sim, const uint8_t *frames, const uint32_t *bytes, size_t count,
                     const struct ls_sim_pauses *pauses, uint8_t *out, uint32_t *out_bytes, uint8_t *verdicts) {
+    return ls_sim_run_mixed(sim, frames, bytes, count, pauses, out, out_bytes, verdicts, nullptr);
+}
+
+uint64_t ls_sim_run_mixed(struct ls_sim *sim, const uint8_t *frames, const uint32_t *bytes, size_t count,
+                          const struct ls_sim_pauses *pauses, uint8_t *out, uint32_t *out_bytes, uint8_t *verdicts,
+                          const struct ls_sim_mixed *mixed) {
     auto &top = sim->top;
+    Commands commands{mixed, pauses ? pauses->seed : 1};
     const ls_sim_pauses pause = pauses ? *pauses : ls_sim_pauses{1, 0, 0, 0};
     Random random{pause.seed | 1};
     const uint64_t begin = sim->cycles;
@@ -163,7 +243,7 @@ uint64_t ls_sim_run(struct ls_sim *sim, const uint8_t *frames, const uint32_t *b
             return 0;
         }
     }
-    while (out_frame < count) {
+    while (out_frame < count || !commands.are_done()) {
         const size_t left = in_frame < count ? bytes[in_frame] - in_at : 0;
         const size_t now = left < kBeatBytes ? left : kBeatBytes;
         if (!offers && left && !random.one_in_256(pause.source)) {
@@ -177,7 +257,9 @@ uint64_t ls_sim_run(struct ls_sim *sim, const uint8_t *frames, const uint32_t *b
         top.s_axis_tvalid = offers;
         top.m_axis_network_tready = !random.one_in_256(pause.network);
         top.m_axis_host_tready = !random.one_in_256(pause.host);
+        commands.drive(top);
         sim->settle();
+        if (commands.edge(top, sim->cycles)) progress = sim->cycles;
 
         const bool network = top.m_axis_network_tvalid, host = top.m_axis_host_tvalid;
         const void *network_data = &top.m_axis_network_tdata, *host_data = &top.m_axis_host_tdata;
@@ -208,6 +290,7 @@ uint64_t ls_sim_run(struct ls_sim *sim, const uint8_t *frames, const uint32_t *b
         if (top.frame_passed_o) {
             verdicts[out_frame] = top.passed_verdict_o;
             out_bytes[out_frame] = out_at;
+            if (mixed) mixed->frame_out[out_frame] = sim->cycles;
             out += bytes[out_frame];
             out_at = 0;
             out_frame++;
@@ -219,6 +302,7 @@ uint64_t ls_sim_run(struct ls_sim *sim, const uint8_t *frames, const uint32_t *b
             in_at += now;
             progress = sim->cycles;
             if (in_at == bytes[in_frame]) {
+                if (mixed) mixed->frame_in[in_frame] = sim->cycles;
                 in_at = 0;
                 in_frame++;
                 last_in = sim->cycles;
@@ -232,6 +316,7 @@ uint64_t ls_sim_run(struct ls_sim *sim, const uint8_t *frames, const uint32_t *b
         if (sim->fault) break;
     }
     top.s_axis_tvalid = 0;
+    top.s_command_tvalid = 0;
     return sim->fault ? 0 : sim->cycles - begin;
 }
 
@@ -260,6 +345,16 @@ size_t ls_sim_take_records(struct ls_sim *sim, uint8_t *out, size_t most) {
 
 size_t ls_sim_take_responses(struct ls_sim *sim, uint8_t *out, size_t most) {
     return sim->streams.responses.take(out, ls::Streams::kResponseBytes, most);
+}
+#endif
+
+#ifdef LS_SIM_MEMORY
+void ls_sim_memory_set(struct ls_sim *sim, const struct ls_sim_memory *memory) { sim->memory.configure(*memory); }
+
+void ls_sim_memory_counters(const struct ls_sim *sim, uint64_t counters[LS_SIM_MEMORY_COUNTERS],
+                            uint64_t *most_reads) {
+    memcpy(counters, &sim->top.memory_counters_o, LS_SIM_MEMORY_COUNTERS * sizeof(uint64_t));
+    *most_reads = sim->memory.most_reads();
 }
 #endif
 

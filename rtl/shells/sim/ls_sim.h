@@ -75,6 +75,42 @@ LS_SIM_API size_t ls_sim_take_records(struct ls_sim *sim, uint8_t *out, size_t m
 LS_SIM_API size_t ls_sim_take_responses(struct ls_sim *sim, uint8_t *out, size_t most);
 #endif
 
+// Commands that are sent while frames pass, and the times of what happens, in cycles since the reset.
+struct ls_sim_mixed {
+    const uint8_t *commands;
+    size_t commands_count;
+    uint8_t commands_pause;    // pauses between commands, in 1/256
+    uint64_t *frame_in;        // last beat in, for each frame
+    uint64_t *frame_out;       // last beat out, for each frame
+    uint64_t *command_done;    // when each command was taken in; for a barrier, when it was complete
+};
+
+// Sends frames as ls_sim_run does and commands at the same time. Ends when all frames have left and all commands are
+// done. Barriers have different indexes.
+LS_SIM_API uint64_t ls_sim_run_mixed(struct ls_sim *sim, const uint8_t *frames, const uint32_t *bytes, size_t count,
+                    const struct ls_sim_pauses *pauses, uint8_t *out, uint32_t *out_bytes, uint8_t *verdicts,
+                    const struct ls_sim_mixed *mixed);
+
+// External memory, in a build with LS_SIM_MEMORY (scripts/rtl-sim.sh memory).
+#define LS_SIM_MEMORY_COUNTERS 5
+
+struct ls_sim_memory {
+    uint64_t seed;
+    uint32_t latency_min, latency_max;  // cycles from an address to its data or acknowledgement, 2 to 2000
+    uint32_t reads_max;                 // reads in flight
+    uint8_t pauses;                     // of all channels in each cycle, in 1/256
+    uint8_t read_errors, write_errors;  // in 1/256
+    uint8_t splits;                     // 1: the halves of a line are read and written at different times
+};
+
+// Sets the properties of the memory, which are at first a latency of 80 to 400 cycles, 256 reads, pauses of 16/256, no
+// errors and splits.
+LS_SIM_API void ls_sim_memory_set(struct ls_sim *sim, const struct ls_sim_memory *memory);
+
+// Reads the counters of memory_counter_e, and the largest number of reads in flight since ls_sim_memory_set.
+LS_SIM_API void ls_sim_memory_counters(const struct ls_sim *sim, uint64_t counters[LS_SIM_MEMORY_COUNTERS],
+                                       uint64_t *most_reads);
+
 #ifdef __cplusplus
 }
 #endif

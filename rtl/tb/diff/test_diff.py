@@ -2,7 +2,8 @@
 """Random, mutated and truncated frames through the simulated NIC and the XDP program compiled for user space.
 
 Verdict, every byte and every counter must be equal. Frames pass the NIC back to back, with random pauses of source and
-sinks. Between batches the host writes the table. RTL_DIFF_FRAMES is the number of frames of each case.
+sinks. Between batches the host writes the table. RTL_DIFF_FRAMES is the number of frames of each case, and
+RTL_DIFF_LINE_BITS the size of the table: with external memory, it may be much larger than the first level.
 """
 
 import os
@@ -21,7 +22,8 @@ from xdp_native import XdpNative  # noqa: E402
 
 FRAMES = int(os.environ.get("RTL_DIFF_FRAMES", "10000"))
 BATCH = 250
-LINE_BITS, BLOCK_BITS = 6, 3
+LINE_BITS, BLOCK_BITS = int(os.environ.get("RTL_DIFF_LINE_BITS", "6")), 3
+LINES_AT_FIRST, TXIDS_ASKED, BLOCK_CHANGES = (200, 80, 0.05) if LINE_BITS <= 6 else (1500, 800, 0.005)
 FOREVER = (1 << 64) - 1
 
 
@@ -71,18 +73,20 @@ class Both:
         self.nic.command(register("spv_lease_until_ns", lease))
         self.xdp.write_control(lease, epoch, key, tip, height, case.paper_format)
         self.generations, self.lines, self.txids = {}, {}, []
-        self.change(200)
+        self.change(LINES_AT_FIRST)
 
     def change(self, count: int):
         """Writes lines and blocks as a host would, and clears and drops some of them."""
+        self.commands = []
         for _ in range(count):
             slot = self.random.randrange(1 << BLOCK_BITS)
-            if slot not in self.generations or self.random.random() < 0.05:
+            if slot not in self.generations or self.random.random() < BLOCK_CHANGES:
                 self.write_block(slot)
             elif self.random.random() < 0.1:
                 self.write_line(self.random.randrange(1 << LINE_BITS), 0, 0, bytes(32))
             else:
                 self.fill(slot)
+        self.nic.command(*self.commands)
 
     def write_block(self, slot: int):
         generation = self.generations[slot] = self.generations.get(slot, 0) + 2
@@ -92,10 +96,10 @@ class Both:
         root = b"LS" + root[2:] if kind == 0 else bytes(32) if kind == 1 else root
         height = self.random.choice([0, 7, 0xFFFFFFFF, self.random.getrandbits(32)])
         self.xdp.write_block(slot, generation, height, root, block_hash)
-        self.nic.command(
+        self.commands += [
             command("block_hash", 0, height, folded_sum(block_hash + height.to_bytes(4, "big")), block_hash),
             command("block", slot, generation, folded_sum(root), root),
-        )
+        ]
 
     def fill(self, slot: int):
         txid = self.random.randbytes(32)
@@ -116,13 +120,13 @@ class Both:
         is_half = self.random.random() < 0.05
         self.lines[index] = txid
         self.xdp.write_line(index, generation, slot, txid, seq=int(is_half))
-        self.nic.command(command("line", index, 0 if is_half else generation, slot, txid))
+        self.commands.append(command("line", index, 0 if is_half else generation, slot, txid))
 
     # ---- frames ----
 
     def payload(self) -> bytes:
         chance = self.random
-        txid = chance.choice(self.txids[-80:]) if chance.random() < 0.8 else chance.randbytes(32)
+        txid = chance.choice(self.txids[-TXIDS_ASKED:]) if chance.random() < 0.8 else chance.randbytes(32)
         kind = chance.randrange(12)
         if kind < 5:
             return txid
