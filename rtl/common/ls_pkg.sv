@@ -221,29 +221,37 @@ package ls_pkg;
   localparam int unsigned AxilCommandWords = 16;
   localparam int unsigned AxilCountersDropsAt = 'h100;
   localparam int unsigned AxilCountersSpvAt = 'h200;
-  localparam int unsigned RegisterIndexBits = 6;
-  localparam int unsigned RegisterBitsMax = 192;
+  localparam int unsigned RegisterIndexBits = 7;
+  localparam int unsigned RegisterBitsMax = 256;
 
   // Returns the number of bits of a register; 0 if there is no such register.
   function automatic logic [8:0] register_bits(input logic [RegisterIndexBits-1:0] index);
     case (index)
-      6'd0: return 9'd48;
-      6'd1: return 9'd1;
-      6'd2: return 9'd8;
-      6'd3: return 9'd8;
-      6'd4: return 9'd8;
-      6'd5: return 9'd8;
-      6'd16, 6'd17, 6'd18, 6'd19, 6'd20, 6'd21, 6'd22, 6'd23: return 9'd64;
-      6'd24, 6'd25, 6'd26, 6'd27, 6'd28, 6'd29, 6'd30, 6'd31: return 9'd128;
-      6'd32: return 9'd16;
-      6'd33: return 9'd64;
-      6'd34: return 9'd64;
-      6'd35: return 9'd192;
-      6'd36: return 9'd5;
-      6'd37: return 9'd3;
-      6'd38: return 9'd32;
-      6'd39: return 9'd1;
-      6'd40: return 9'd1;
+      7'd0: return 9'd48;
+      7'd1: return 9'd1;
+      7'd2: return 9'd8;
+      7'd3: return 9'd8;
+      7'd4: return 9'd8;
+      7'd5: return 9'd8;
+      7'd16, 7'd17, 7'd18, 7'd19, 7'd20, 7'd21, 7'd22, 7'd23: return 9'd64;
+      7'd24, 7'd25, 7'd26, 7'd27, 7'd28, 7'd29, 7'd30, 7'd31: return 9'd128;
+      7'd32: return 9'd16;
+      7'd33: return 9'd64;
+      7'd34: return 9'd64;
+      7'd35: return 9'd192;
+      7'd36: return 9'd5;
+      7'd37: return 9'd3;
+      7'd38: return 9'd32;
+      7'd39: return 9'd1;
+      7'd40: return 9'd1;
+      7'd48: return 9'd16;
+      7'd49: return 9'd64;
+      7'd50: return 9'd192;
+      7'd51: return 9'd2;
+      7'd52: return 9'd1;
+      7'd53: return 9'd1;
+      7'd54: return 9'd8;
+      7'd64, 7'd65, 7'd66, 7'd67, 7'd68, 7'd69, 7'd70, 7'd71: return 9'd256;
       default: return 9'd0;
     endcase
   endfunction
@@ -251,7 +259,7 @@ package ls_pkg;
   // Returns the value of a register after a reset.
   function automatic logic [31:0] register_reset(input logic [RegisterIndexBits-1:0] index);
     case (index)
-      6'd34: return 32'd1;
+      7'd34: return 32'd1;
       default: return 32'd0;
     endcase
   endfunction
