@@ -297,7 +297,7 @@ struct ls_operation {
 	__be32 contract; /* 0 plain, 1 pending, 2 post, 3 void */
 	__u8 source[16]; /* account that pays, is created, gets an amount (ISSUE), or is frozen or unfrozen */
 	__u8 destination[16]; /* TRANSFER: account that is paid; CREATE: fingerprint of the owner's key, or 0; else 0 */
-	__be64 amount; /* request: amount, 0 only in CREATE, and in a post for all; reply: balance of the source after the operation */
+	__be64 amount; /* request: amount; in a post, 0 means all; reply: balance of the source after the operation */
 	__be64 number; /* request: 0; reply: number of the operation in the ledger, or 0; of a repetition: of the first one */
 	__be64 timestamp; /* time of the client's clock, which the server stores and does not use */
 	__u8 uuid[16]; /* id that the client chooses: names a pending transfer; with flag 2, the idempotency key */

@@ -727,7 +727,7 @@ pub struct Operation {
     pub source: [u8; 16],
     /// TRANSFER: account that is paid; CREATE: fingerprint of the owner's key, or 0; else 0
     pub destination: [u8; 16],
-    /// request: amount, 0 only in CREATE, and in a post for all; reply: balance of the source after the operation
+    /// request: amount; in a post, 0 means all; reply: balance of the source after the operation
     pub amount: U64,
     /// request: 0; reply: number of the operation in the ledger, or 0; of a repetition: of the first one
     pub number: U64,

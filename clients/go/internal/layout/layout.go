@@ -589,7 +589,7 @@ type Operation struct {
 	Source [16]byte
 	// Destination: TRANSFER: account that is paid; CREATE: fingerprint of the owner's key, or 0; else 0
 	Destination [16]byte
-	// Amount: request: amount, 0 only in CREATE, and in a post for all; reply: balance of the source after the operation
+	// Amount: request: amount; in a post, 0 means all; reply: balance of the source after the operation
 	Amount uint64
 	// Number: request: 0; reply: number of the operation in the ledger, or 0; of a repetition: of the first one
 	Number uint64
