@@ -5,6 +5,7 @@ They are the oracle of the random frames: C code that shares nothing with the RT
 """
 
 import ctypes
+import functools
 import ipaddress
 import mmap
 import struct
@@ -20,7 +21,9 @@ LINE_BYTES, BLOCK_BYTES, CONTROL_BYTES = 64, 128, 176
 VERDICTS = {1: "drop", 2: "forward", 3: "reply"}
 
 
+@functools.cache
 def build():
+    """Compiles and loads the programs once; each XdpNative gives them its own maps."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     services = sorted(path.name.removesuffix(".bpf.c") for path in (ROOT / "xdp").glob("*.bpf.c"))
     services.remove("root")
