@@ -66,5 +66,3 @@ pub const REGISTER_SPV_BLOCK_MASK: u32 = 38;
 pub const REGISTER_SPV_PAPER_INDEX: u32 = 39;
 /// Register `spv_paper_format` of 1 bits; `spec/rtl.toml` explains it.
 pub const REGISTER_SPV_PAPER_FORMAT: u32 = 40;
-/// Operations of `spv` that the RTL answers; it forwards the others to the host.
-pub const SPV_OPS_ANSWERED: &[u8] = &[1];
