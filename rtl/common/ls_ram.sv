@@ -27,9 +27,11 @@ module ls_ram #(
 
 `ifdef SYNTHESIS
   (* ram_style = Style *)
+`endif
   logic [Width-1:0] memory[Depth];
-`else
-  logic [Width-1:0] memory[Depth] = '{default: '0};
+`ifndef SYNTHESIS
+  // A loop, because Verilator makes one constant for each entry of an assignment pattern.
+  initial for (int unsigned entry = 0; entry < Depth; entry++) memory[entry] = '0;
 `endif
   logic [Width-1:0] read_q, out_q;
 

@@ -1,6 +1,6 @@
 //! Writes `docs/wire-formats.md` and `docs/metrics.md`.
 
-use crate::model::{Field, Spec};
+use crate::model::{Field, Service, Spec};
 use std::fmt::Write;
 
 pub fn emit(spec: &Spec) -> String {
@@ -21,9 +21,10 @@ pub fn emit(spec: &Spec) -> String {
          explain the other terms.\n\n\
          In the tables, a name such as `root_reply` is a structure that this page defines; `count` and `depth` \
          are fields of the\n\
-         structure before them. `be16`, `be32` and `be64` are unsigned integers of 2, 4 and 8 bytes. All integers \
-         are in network\n\
-         byte order (big-endian). Offsets count from the first byte of the structure.\n\n\
+         structure before them. The column \"fast path in\" has the [datapaths](glossary.md) whose fast path\n\
+         answers an operation; the host answers it elsewhere. `be16`, `be32` and `be64` are unsigned integers of\n\
+         2, 4 and 8 bytes. All integers are in network byte order (big-endian). Offsets count from the first byte of\n\
+         the structure.\n\n\
          ## Ports\n\n\
          | service | UDP port |\n\
          |---|---|\n",
@@ -64,17 +65,7 @@ pub fn emit(spec: &Spec) -> String {
     }
     for (name, service) in &spec.services {
         let _ = writeln!(w, "\n## `{name}`\n");
-        if !service.paper.is_empty() {
-            let _ = writeln!(w, "Paper format: {}.\n", service.paper);
-        }
-        let _ = writeln!(w, "| operation | code | request | reply |\n|---|---|---|---|");
-        for op in &service.op {
-            let _ = writeln!(
-                w,
-                "| `{}` | {} | {} | `{}` |",
-                op.name, op.code, op.request, op.reply
-            );
-        }
+        operations(w, service);
         if !service.code.is_empty() {
             w.push_str("\n| code | name | outcome of an operation |\n|---|---|---|\n");
             for code in &service.code {
@@ -159,6 +150,38 @@ pub fn emit_metrics(spec: &Spec) -> String {
         );
     }
     out
+}
+
+/// Writes the paper's format and the operations of a service, with the datapaths that answer them.
+fn operations(w: &mut String, service: &Service) {
+    if !service.paper.is_empty() {
+        let _ = writeln!(w, "Paper format: {}.\n", service.paper);
+    }
+    if !service.paper_fast_path.is_empty() {
+        let datapaths = service.paper_fast_path.join(", ");
+        let _ = writeln!(w, "Fast path of the paper's format in: {datapaths}.\n");
+    }
+    let has_fast_path = service.fast_path().next().is_some();
+    let (column, line) = match has_fast_path {
+        true => (" fast path in |", "---|"),
+        false => ("", ""),
+    };
+    let _ = writeln!(
+        w,
+        "| operation | code |{column} request | reply |\n|---|---|{line}---|---|"
+    );
+    for op in &service.op {
+        let datapaths = match (has_fast_path, op.fast_path.as_slice()) {
+            (false, _) => String::new(),
+            (true, []) => " none |".to_owned(),
+            (true, datapaths) => format!(" {} |", datapaths.join(", ")),
+        };
+        let _ = writeln!(
+            w,
+            "| `{}` | {} |{datapaths} {} | `{}` |",
+            op.name, op.code, op.request, op.reply
+        );
+    }
 }
 
 fn table(w: &mut String, fields: &[Field]) {

@@ -1,11 +1,12 @@
 //! Writes `crates/wire/src/generated.rs` and the `layout.rs` of the services.
 
-use crate::model::{Code, Field, Named, Spec, Struct, camel};
+use crate::model::{Code, Field, Named, Service, Spec, Struct, camel};
 use std::fmt::Write;
 
 pub fn emit(spec: &Spec) -> String {
     let mut out = String::from(
         "// Generated from spec/*.toml by `cargo run -p lineside-spec`. Do not edit.\n\n\
+         use crate::fast_path::{FastPathList, FastPathOp};\n\
          use zerocopy::byteorder::network_endian::{U16, U32, U64};\n\
          use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};\n\n",
     );
@@ -98,6 +99,7 @@ pub fn emit(spec: &Spec) -> String {
                 op.code,
             );
         }
+        fast_path(w, name, service);
         if !service.code.is_empty() {
             let doc = format!("Outcome of one operation of `{name}`.");
             codes(w, &format!("{}Code", camel(name)), &doc, &service.code);
@@ -110,6 +112,33 @@ pub fn emit(spec: &Spec) -> String {
     }
     metrics(w, spec);
     out
+}
+
+/// Writes the list of the requests that the fast path of a service answers.
+fn fast_path(w: &mut String, name: &str, service: &Service) {
+    if service.fast_path().next().is_none() {
+        return;
+    }
+    let ops = service.fast_path().filter_map(|(op, datapaths)| {
+        let op = op?;
+        Some(format!(
+            "FastPathOp {{ name: {:?}, code: {}, datapaths: &{datapaths:?} }}",
+            op.name, op.code
+        ))
+    });
+    let ops: Vec<_> = ops.collect();
+    let value = format!(
+        "FastPathList {{\n    paper: &{:?},\n    ops: &[\n        {},\n    ],\n}}",
+        service.paper_fast_path,
+        ops.join(",\n        ")
+    );
+    constant(
+        w,
+        &format!("Requests of `{name}` that its fast path answers, by datapath."),
+        &format!("{}_FAST_PATH", name.to_uppercase()),
+        "FastPathList",
+        value,
+    );
 }
 
 fn metrics(w: &mut String, spec: &Spec) {

@@ -3,6 +3,9 @@
 use serde::Deserialize;
 use std::{fs, path::Path};
 
+/// Names of the datapaths.
+pub const DATAPATHS: [&str; 3] = ["socket", "xdp", "rtl"];
+
 pub struct Spec {
     pub common: Common,
     pub rtl: Rtl,
@@ -72,6 +75,9 @@ pub struct Service {
     /// Description of the packet in the paper's format; empty if the paper defines none.
     #[serde(default)]
     pub paper: String,
+    /// Datapaths whose fast path answers packets in the paper's format, as [`Op::fast_path`].
+    #[serde(default)]
+    pub paper_fast_path: Vec<String>,
     #[serde(default)]
     pub constant: Vec<Constant>,
     /// Result codes of single operations in a packet, if the service has such codes.
@@ -280,8 +286,7 @@ pub struct Register {
 pub struct Op {
     pub name: String,
     pub code: u8,
-    /// Datapaths whose fast path answers the operation: `socket`, `xdp`, `rtl`. The others forward it to the host.
-    /// Empty: the list is not given.
+    /// Datapaths whose fast path answers the operation, of [`DATAPATHS`]. The others forward it to the host.
     #[serde(default)]
     pub fast_path: Vec<String>,
     pub request: String,
@@ -344,6 +349,18 @@ impl Struct {
     }
 }
 
+impl Service {
+    /// Returns the requests that a fast path answers, each with its datapaths: `None` for the paper's format.
+    pub fn fast_path(&self) -> impl Iterator<Item = (Option<&Op>, &[String])> {
+        let paper = (None, self.paper_fast_path.as_slice());
+        let ops = self.op.iter().map(|op| (Some(op), op.fast_path.as_slice()));
+        [paper]
+            .into_iter()
+            .chain(ops)
+            .filter(|(_, datapaths)| !datapaths.is_empty())
+    }
+}
+
 impl Common {
     /// Returns the services that the daemon can have.
     pub fn daemon_services(&self) -> impl Iterator<Item = &ServicePort> {
@@ -362,7 +379,14 @@ impl Spec {
         for port in &common.service {
             let name = format!("{}.toml", port.name);
             if folder.join(&name).exists() {
-                let service = toml::from_str(&text(&name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+                let service: Service =
+                    toml::from_str(&text(&name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+                for datapath in service.fast_path().flat_map(|(_, datapaths)| datapaths) {
+                    assert!(
+                        DATAPATHS.contains(&datapath.as_str()),
+                        "{name}: no datapath {datapath}"
+                    );
+                }
                 services.push((port.name.clone(), service));
             }
         }

@@ -188,7 +188,3 @@ pub const AXIL_COUNTERS_SPV_AT: u32 = 0x200;
 pub const AXIL_REGISTERS_AT: u32 = 0x1000;
 /// Bytes from one register to the next.
 pub const AXIL_REGISTER_STRIDE: u32 = 0x20;
-/// Operations of `spv` that the RTL answers; it forwards the others to the host.
-pub const SPV_OPS_ANSWERED: &[u8] = &[1];
-/// Operations of `transfer` that the RTL answers; it forwards the others to the host.
-pub const TRANSFER_OPS_ANSWERED: &[u8] = &[2];

@@ -12,6 +12,8 @@ mod command;
 mod generated;
 #[cfg(feature = "sim")]
 pub mod sim;
+mod size;
 
 pub use command::{Command, endpoint_commands, folded_sum};
 pub use generated::*;
+pub use size::{SIM_BLOCK_BITS, SIM_LINE_BITS};

@@ -1,5 +1,6 @@
 // Generated from spec/*.toml by `cargo run -p lineside-spec`. Do not edit.
 
+use crate::fast_path::{FastPathList, FastPathOp};
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -275,6 +276,16 @@ pub const SPV_OP_WITNESS_PROOF: u8 = 5;
 /// Code of the operation `wtxid_proof` of `spv`; docs/wire-formats.md describes it.
 pub const SPV_OP_WTXID_PROOF: u8 = 6;
 
+/// Requests of `spv` that its fast path answers, by datapath.
+pub const SPV_FAST_PATH: FastPathList = FastPathList {
+    paper: &["socket", "xdp", "rtl"],
+    ops: &[
+        FastPathOp { name: "root", code: 1, datapaths: &["socket", "xdp", "rtl"] },
+        FastPathOp { name: "roots", code: 2, datapaths: &["socket", "xdp"] },
+        FastPathOp { name: "proof", code: 3, datapaths: &["socket", "xdp"] },
+    ],
+};
+
 /// Position of one transaction, and the tip at which it was valid.
 ///
 /// Size: 104 bytes. Integers are in network byte order.
@@ -537,6 +548,15 @@ pub const TRANSFER_OP_SESSION: u8 = 5;
 
 /// Code of the operation `signed` of `transfer`; docs/wire-formats.md describes it.
 pub const TRANSFER_OP_SIGNED: u8 = 6;
+
+/// Requests of `transfer` that its fast path answers, by datapath.
+pub const TRANSFER_FAST_PATH: FastPathList = FastPathList {
+    paper: &["socket", "xdp", "rtl"],
+    ops: &[
+        FastPathOp { name: "execute", code: 1, datapaths: &["socket", "xdp"] },
+        FastPathOp { name: "refer", code: 2, datapaths: &["socket", "xdp", "rtl"] },
+    ],
+};
 
 /// Outcome of one operation of `transfer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -1019,6 +1039,15 @@ pub const COLUMN_OP_OPEN: u8 = 8;
 
 /// Code of the operation `switch` of `column`; docs/wire-formats.md describes it.
 pub const COLUMN_OP_SWITCH: u8 = 9;
+
+/// Requests of `column` that its fast path answers, by datapath.
+pub const COLUMN_FAST_PATH: FastPathList = FastPathList {
+    paper: &["socket", "xdp"],
+    ops: &[
+        FastPathOp { name: "get", code: 1, datapaths: &["socket", "xdp"] },
+        FastPathOp { name: "scan", code: 2, datapaths: &["socket", "xdp"] },
+    ],
+};
 
 /// Outcome of one operation of `column`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,12 +19,14 @@
 
 pub mod csum;
 pub mod endpoint;
+pub mod fast_path;
 pub mod frame;
 #[rustfmt::skip]
 mod generated;
 mod meter;
 pub mod native;
 
+pub use fast_path::{AnsweredOp, FastPathList, FastPathOp};
 pub use generated::*;
 pub use meter::{Metric, MetricKind};
 

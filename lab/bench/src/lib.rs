@@ -38,6 +38,7 @@ mod per_packet;
 mod progress;
 pub mod proof;
 pub mod report;
+pub mod rtl;
 mod servers;
 pub mod software;
 pub mod spv;

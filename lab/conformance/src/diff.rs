@@ -15,6 +15,7 @@ pub use crate::frames::Datapath;
 use lineside_fastpath::{DropReason, FrameHandler, FrameVerdict, lease};
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::frame::{self, Addressing};
+use lineside_wire::{AnsweredOp, FastPathList};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Generator of seeded frames to one endpoint: valid frames, frames with invalid source addresses, and mutated and
@@ -164,9 +165,90 @@ pub struct DiffCounts {
     pub passed: u64,
     /// Number of frames that were dropped, by [`DropReason`].
     pub dropped: [u64; DropReason::ALL.len()],
+    /// Kinds of requests that were answered.
+    pub answered: AnsweredOps,
+}
+
+/// Kinds of requests that were answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnsweredOps {
+    paper: bool,
+    /// One bit for each code of a native operation.
+    native: [u64; 4],
+}
+
+impl AnsweredOps {
+    fn insert(&mut self, op: AnsweredOp) {
+        match op {
+            AnsweredOp::Paper => self.paper = true,
+            AnsweredOp::Native(code) => self.native[usize::from(code / 64)] |= 1 << (code % 64),
+        }
+    }
+
+    /// Returns true if a request of this kind was answered.
+    pub fn contains(&self, op: AnsweredOp) -> bool {
+        match op {
+            AnsweredOp::Paper => self.paper,
+            AnsweredOp::Native(code) => self.native[usize::from(code / 64)] >> (code % 64) & 1 != 0,
+        }
+    }
+}
+
+/// List of `spec/` that says which requests these datapaths answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Held<'a> {
+    /// The list.
+    pub list: &'a FastPathList,
+    /// Names of the datapaths in the list.
+    pub datapaths: &'a [&'a str],
 }
 
 impl DiffCounts {
+    /// Counts a frame with this verdict.
+    fn count(&mut self, verdict: FrameVerdict) {
+        self.frames += 1;
+        match verdict {
+            FrameVerdict::Transmit => self.transmitted += 1,
+            FrameVerdict::Pass => self.passed += 1,
+            FrameVerdict::Drop(reason) => self.dropped[reason as usize] += 1,
+        }
+    }
+
+    /// Notes which kind of request was answered.
+    ///
+    /// # Errors
+    /// [`DiffError::Differs`] if the list does not have this kind for one of the datapaths.
+    fn hold_to(
+        &mut self,
+        held: &Held<'_>,
+        number: u64,
+        request: &[u8],
+        reply: &[u8],
+    ) -> Result<(), DiffError> {
+        let Some(datagram) = frame::parse(request) else {
+            return Ok(());
+        };
+        let op = AnsweredOp::of(&request[datagram.payload()], &reply[datagram.payload()]);
+        self.answered.insert(op);
+        let Some(datapath) = held
+            .datapaths
+            .iter()
+            .find(|datapath| !held.list.answers(datapath, op))
+        else {
+            return Ok(());
+        };
+        Err(DiffError::Differs {
+            number,
+            what: format!(
+                "{datapath} answered {} ({op:?}), which spec/ does not list for it",
+                held.list.name(op)
+            ),
+            request: request.to_vec(),
+            model: reply.to_vec(),
+            datapath: reply.to_vec(),
+        })
+    }
+
     /// Sends a frame through two datapaths, each with its own store, and compares the results.
     ///
     /// # Errors
@@ -175,23 +257,22 @@ impl DiffCounts {
         &mut self,
         number: u64,
         request: &[u8],
+        held: &Held<'_>,
         model: &mut dyn Datapath,
         datapath: &mut dyn Datapath,
     ) -> Result<(), DiffError> {
         let (said, model) = model.run(request)?;
         let (verdict, left) = datapath.run(request)?;
-        self.frames += 1;
-        match said {
-            FrameVerdict::Transmit => self.transmitted += 1,
-            FrameVerdict::Pass => self.passed += 1,
-            FrameVerdict::Drop(reason) => self.dropped[reason as usize] += 1,
-        }
+        self.count(said);
         let same = match (said, verdict) {
             (FrameVerdict::Drop(_), FrameVerdict::Drop(_)) => true,
             (said, verdict) => said == verdict && model == left,
         };
         if same {
-            return Ok(());
+            return match said {
+                FrameVerdict::Transmit => self.hold_to(held, number, request, &left),
+                FrameVerdict::Pass | FrameVerdict::Drop(_) => Ok(()),
+            };
         }
         Err(DiffError::Differs {
             number,
@@ -204,6 +285,10 @@ impl DiffCounts {
 
     /// Adds the counts of another comparison.
     pub fn add(&mut self, other: &Self) {
+        self.answered.paper |= other.answered.paper;
+        for (all, more) in self.answered.native.iter_mut().zip(other.answered.native) {
+            *all |= more;
+        }
         self.frames += other.frames;
         self.transmitted += other.transmitted;
         self.passed += other.passed;
@@ -250,6 +335,20 @@ pub fn compare(
     line: &FrameHandler<'_>,
     datapath: &mut dyn Datapath,
 ) -> Result<DiffCounts, DiffError> {
+    compare_and_hold(frames, count, None, line, datapath)
+}
+
+/// Compares like [`compare`], and holds the datapaths to the list of `spec/` that says what they answer.
+///
+/// # Errors
+/// The errors of [`compare`], and an answer to a request that the list does not have.
+fn compare_and_hold(
+    frames: &mut Frames,
+    count: u64,
+    held: Option<&Held<'_>>,
+    line: &FrameHandler<'_>,
+    datapath: &mut dyn Datapath,
+) -> Result<DiffCounts, DiffError> {
     let mut seen = DiffCounts::default();
     let before = datapath.drops()?;
     for number in 0..count {
@@ -257,12 +356,7 @@ pub fn compare(
         let mut model = request.clone();
         let said = line.answer(lease::now_ns(), &mut model);
         let (verdict, left) = datapath.run(&request)?;
-        seen.frames += 1;
-        match said {
-            FrameVerdict::Transmit => seen.transmitted += 1,
-            FrameVerdict::Pass => seen.passed += 1,
-            FrameVerdict::Drop(reason) => seen.dropped[reason as usize] += 1,
-        }
+        seen.count(said);
         let same_verdict = match (said, verdict) {
             (FrameVerdict::Drop(_), FrameVerdict::Drop(_)) => true,
             (said, verdict) => said == verdict,
@@ -277,6 +371,9 @@ pub fn compare(
                 model,
                 datapath: left,
             });
+        }
+        if let (FrameVerdict::Transmit, Some(held)) = (said, held) {
+            seen.hold_to(held, number, &request, &left)?;
         }
     }
     let after = datapath.drops()?;

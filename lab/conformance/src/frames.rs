@@ -152,6 +152,14 @@ impl DatapathKind {
             Self::Native => "native",
         }
     }
+
+    /// Returns the name in the lists of `spec/`: the native build has the code of `xdp`.
+    pub const fn listed_name(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Xdp | Self::Native => "xdp",
+        }
+    }
 }
 
 /// Datapath of the service `S` that processes whole frames.

@@ -4,7 +4,8 @@
 //! [`spv`], [`transfer`] and [`column`] adapt the services to it. [`diff`] compares random and mutated frames, [`soak`]
 //! checks replies while a chain or table changes, and [`replay`] answers a capture that [`pcap`] reads. [`vectors`]
 //! reads the recorded cases of `vectors/`, with which [`hold`] compares a datapath, and [`history`] checks that the
-//! `column` cache is never stale. With the feature `rtl`, the module `rtl` adds the NIC that Verilator simulates.
+//! `column` cache is never stale. [`rtl`] has the FPGA datapath, and with the feature `rtl` the NIC that Verilator
+//! simulates.
 //!
 //! ```
 //! use lineside_conformance::vectors;
@@ -22,7 +23,6 @@ pub mod hold;
 pub mod native;
 pub mod pcap;
 pub mod replay;
-#[cfg(feature = "rtl")]
 pub mod rtl;
 pub mod soak;
 pub mod spv;

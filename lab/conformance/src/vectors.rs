@@ -5,6 +5,7 @@
 //! their meaning.
 
 pub mod column;
+pub mod pcap;
 pub mod transfer;
 
 use serde::{Deserialize, Deserializer, de::Error};

@@ -4,7 +4,7 @@ use lineside_conformance::diff::spv::{Case, State, cases, run};
 use lineside_conformance::diff::{DiffCounts, DiffError};
 use lineside_conformance::spv::DatapathKind;
 use lineside_testkit::skipped;
-use lineside_wire::{DropReason, SpvCounter};
+use lineside_wire::{DropReason, SPV_FAST_PATH, SpvCounter};
 use lineside_xdp::XdpError;
 
 const COUNT: u64 = 20_000;
@@ -52,10 +52,16 @@ fn the_xdp_programs_in_the_kernel_answer_like_the_model() {
 
 #[test]
 fn the_xdp_programs_compiled_natively_answer_like_the_model() {
+    let mut all = DiffCounts::default();
     for (seed, case) in cases().iter().enumerate() {
         let (seen, counts) = run(case, DatapathKind::Native, COUNT, 100 + seed as u64)
             .unwrap_or_else(|difference| panic!("{case:?} seed {seed}: {difference}"));
         check_reach(case, &seen, &counts);
+        all.add(&seen);
+    }
+    // spec/ lists nothing that no request reached.
+    for op in SPV_FAST_PATH.of("xdp") {
+        assert!(all.answered.contains(op), "{op:?}");
     }
 }
 

@@ -118,6 +118,12 @@ pub enum Scenario {
         #[arg(long)]
         no_avx512: bool,
     },
+    /// The FPGA datapath in simulation: cycles for each frame, latency, fills, the recorded cells next to those of the
+    /// papers, and the speed of the simulation. Needs a build with the cargo feature `rtl`, and no special rights.
+    Rtl {
+        #[command(flatten)]
+        common: Common,
+    },
 }
 
 /// Parses the letters of YCSB workloads.
@@ -318,7 +324,29 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
             let report = with_bar(|progress| verify::run(&options, progress));
             print(&report, report.to_json(), &report.failures(), as_json)
         }
+        Scenario::Rtl { common } => run_rtl(common, as_json),
     }
+}
+
+#[cfg(feature = "rtl")]
+fn run_rtl(common: &Common, as_json: bool) -> anyhow::Result<()> {
+    use lineside_bench::rtl;
+    let options = if common.quick {
+        rtl::Options::quick()
+    } else {
+        rtl::Options::default()
+    };
+    let options = rtl::Options {
+        seed: common.seed,
+        ..options
+    };
+    let report = with_bar(|progress| rtl::run(&options, progress))?;
+    print(&report, report.to_json(), &report.failures(), as_json)
+}
+
+#[cfg(not(feature = "rtl"))]
+fn run_rtl(_common: &Common, _as_json: bool) -> anyhow::Result<()> {
+    bail!(crate::NO_SIMULATED_NIC)
 }
 
 /// Shows a progress bar on standard error during `run`.

@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use lineside::{say, tell};
 use lineside_conformance::diff::{DiffCounts, DiffError, column, spv, transfer};
 use lineside_conformance::frames::DatapathKind;
+use lineside_wire::{AnsweredOp, COLUMN_FAST_PATH, FastPathList, SPV_FAST_PATH, TRANSFER_FAST_PATH};
 use lineside_xdp::XdpError;
 use serde_json::json;
 use std::fmt::Debug;
@@ -19,8 +20,8 @@ pub struct Diff {
     /// Service, given as an option instead of an argument.
     #[arg(long = "service", value_enum, hide = true)]
     also: Option<Service>,
-    /// Datapaths to compare. `socket` is the model; `xdp` runs in the kernel; `native` is the same C code compiled for
-    /// user space.
+    /// Datapaths to compare. `socket` is the model, with which the others are compared; `xdp` runs in the kernel;
+    /// `native` is the same C code compiled for user space; `rtl` is the simulated NIC, which answers only `spv`.
     #[arg(long, value_delimiter = ',', default_value = "socket,xdp")]
     datapaths: Vec<Datapath>,
     /// Number of frames, over all cases.
@@ -43,6 +44,14 @@ enum Datapath {
     Socket,
     Xdp,
     Native,
+    Rtl,
+}
+
+/// Datapath that is compared with the model.
+#[derive(Clone, Copy)]
+enum Against {
+    Frames(DatapathKind),
+    Rtl,
 }
 
 /// Compares the datapaths and prints the counts.
@@ -50,25 +59,53 @@ enum Datapath {
 /// # Errors
 /// Returns the first difference.
 pub fn run(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
-    let against = match arguments.datapaths.as_slice() {
-        [Datapath::Socket, Datapath::Xdp] | [Datapath::Xdp, Datapath::Socket] => DatapathKind::Xdp,
-        [Datapath::Socket, Datapath::Native] | [Datapath::Native, Datapath::Socket] => DatapathKind::Native,
-        _ => bail!("--datapaths: give socket,xdp or socket,native"),
+    for against in against(&arguments.datapaths)? {
+        compare(arguments, against, as_json)?;
+    }
+    Ok(())
+}
+
+/// Returns the datapaths that are compared with the model.
+fn against(datapaths: &[Datapath]) -> anyhow::Result<Vec<Against>> {
+    let others = datapaths.iter().filter_map(|datapath| match datapath {
+        Datapath::Socket => None,
+        Datapath::Xdp => Some(Against::Frames(DatapathKind::Xdp)),
+        Datapath::Native => Some(Against::Frames(DatapathKind::Native)),
+        Datapath::Rtl => Some(Against::Rtl),
+    });
+    let others: Vec<_> = others.collect();
+    if others.is_empty() || others.len() + 1 != datapaths.len() {
+        bail!(
+            "--datapaths: the comparison needs the model and another datapath; give socket once, and one or more of \
+             xdp, native and rtl"
+        );
+    }
+    Ok(others)
+}
+
+fn compare(arguments: &Diff, against: Against, as_json: bool) -> anyhow::Result<()> {
+    let service = arguments.also.unwrap_or(arguments.service);
+    let kind = match (against, service) {
+        (Against::Frames(kind), _) => kind,
+        (Against::Rtl, Service::Spv) => return compare_rtl(arguments, as_json),
+        (Against::Rtl, Service::Transfer | Service::Column) => {
+            bail!("--datapaths: the RTL answers only spv; give socket,xdp")
+        }
     };
-    match arguments.also.unwrap_or(arguments.service) {
+    match service {
         Service::Spv => each(
             arguments,
-            "spv",
+            ("spv", &SPV_FAST_PATH),
             &spv::cases(),
-            against,
+            kind,
             as_json,
             |case, datapath, count, seed| spv::run(case, datapath, count, seed).map(|(seen, _)| seen),
         ),
         Service::Column => each(
             arguments,
-            "column",
+            ("column", &COLUMN_FAST_PATH),
             &column::cases(),
-            against,
+            kind,
             as_json,
             |case, datapath, count, seed| column::run(case, datapath, count, seed).map(|(seen, _)| seen),
         ),
@@ -76,9 +113,9 @@ pub fn run(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
             let cases = transfer::cases()?;
             each(
                 arguments,
-                "transfer",
+                ("transfer", &TRANSFER_FAST_PATH),
                 &cases,
-                against,
+                kind,
                 as_json,
                 |case, datapath, count, seed| {
                     transfer::run(case, datapath, count, seed).map(|(seen, _)| seen)
@@ -88,10 +125,35 @@ pub fn run(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
+/// Compares the simulated NIC with the model.
+#[cfg(feature = "rtl")]
+fn compare_rtl(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
+    let cases = spv::cases();
+    let count = arguments.count.div_ceil(cases.len() as u64).max(1);
+    let mut all = DiffCounts::default();
+    for (number, case) in cases.iter().enumerate() {
+        let seed = arguments.seed.wrapping_add(number as u64);
+        let compared = lineside_conformance::diff::rtl::run(case, count, seed);
+        let (seen, _) = compared.with_context(|| format!("{case:?}, seed {seed}"))?;
+        all.add(&seen);
+    }
+    let names = Names {
+        service: "spv",
+        datapath: lineside_conformance::rtl::NAME,
+        listed: lineside_conformance::rtl::NAME,
+    };
+    report(arguments, &names, &SPV_FAST_PATH, cases.len(), &all, as_json)
+}
+
+#[cfg(not(feature = "rtl"))]
+fn compare_rtl(_arguments: &Diff, _as_json: bool) -> anyhow::Result<()> {
+    bail!(crate::NO_SIMULATED_NIC)
+}
+
 /// Compares each case of a service. If loading BPF programs is not permitted, runs the same C code natively instead.
 fn each<C: Debug>(
     arguments: &Diff,
-    service: &str,
+    (service, list): (&'static str, &FastPathList),
     cases: &[C],
     mut against: DatapathKind,
     as_json: bool,
@@ -112,25 +174,63 @@ fn each<C: Debug>(
         let seen = compared.with_context(|| format!("{case:?}, seed {seed}"))?;
         all.add(&seen);
     }
-    let datapath = against.name();
+    let names = Names {
+        service,
+        datapath: against.name(),
+        listed: against.listed_name(),
+    };
+    report(arguments, &names, list, cases.len(), &all, as_json)
+}
+
+/// Names of a comparison.
+struct Names {
+    service: &'static str,
+    datapath: &'static str,
+    /// Name of the datapath in the lists of `spec/`.
+    listed: &'static str,
+}
+
+/// Prints the counts of a comparison without differences.
+fn report(
+    arguments: &Diff,
+    names: &Names,
+    list: &FastPathList,
+    cases: usize,
+    all: &DiffCounts,
+    as_json: bool,
+) -> anyhow::Result<()> {
+    let Names {
+        service,
+        datapath,
+        listed,
+    } = names;
     let dropped: u64 = all.dropped.iter().sum();
+    let (answered, missing): (Vec<_>, Vec<_>) = list.of(listed).partition(|op| all.answered.contains(*op));
+    let named = |ops: Vec<AnsweredOp>| ops.into_iter().map(|op| list.name(op)).collect::<Vec<_>>();
+    let (answered, missing) = (named(answered), named(missing));
     if as_json {
         say!(
             "{}",
             json!({
-                "service": service, "datapaths": ["socket", datapath], "seed": arguments.seed, "cases": cases.len(),
+                "service": service, "datapaths": ["socket", datapath], "seed": arguments.seed, "cases": cases,
                 "frames": all.frames, "answered": all.transmitted, "passed": all.passed, "dropped": dropped,
-                "differences": 0,
+                "operations": answered, "operations_not_seen": missing, "differences": 0,
             })
         )?;
-    } else {
+        return Ok(());
+    }
+    say!(
+        "{service}, socket against {datapath}: {} frames in {cases} cases equal \
+         ({} answered, {} passed, {dropped} dropped)",
+        all.frames,
+        all.transmitted,
+        all.passed
+    )?;
+    say!("  operations that were answered: {}", answered.join(", "))?;
+    if !missing.is_empty() {
         say!(
-            "{service}, socket against {datapath}: {} frames in {} cases equal \
-             ({} answered, {} passed, {dropped} dropped)",
-            all.frames,
-            cases.len(),
-            all.transmitted,
-            all.passed
+            "  operations that spec/ lists for {listed}, and that no frame reached: {}",
+            missing.join(", ")
         )?;
     }
     Ok(())

@@ -12,10 +12,16 @@ mod papers;
 mod replay;
 mod signals;
 mod soak;
+mod vectors;
 
 use clap::{Parser, Subcommand};
 use lineside::logging::{self, LogFormat, LogLevel};
 use std::process::ExitCode;
+
+/// Error of commands that need the simulated NIC, in a build without it.
+#[cfg(not(feature = "rtl"))]
+const NO_SIMULATED_NIC: &str = "this program has no simulated NIC; run `make rtl-setup`, then \
+                                `cargo build --release -p lineside-lab --features rtl`";
 
 #[derive(Parser)]
 #[command(version, about)]
@@ -47,6 +53,11 @@ enum Command {
     Diff(diff::Diff),
     Soak(soak::Soak),
     Replay(replay::Replay),
+    /// Write the recorded cases of vectors/ in other forms.
+    Vectors {
+        #[command(subcommand)]
+        verb: vectors::Verb,
+    },
     Papers {
         #[command(subcommand)]
         verb: papers::Verb,
@@ -80,6 +91,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Diff(arguments) => diff::run(&arguments, as_json),
         Command::Soak(arguments) => soak::run(&arguments, as_json),
         Command::Replay(arguments) => replay::run(&arguments, as_json),
+        Command::Vectors { verb } => vectors::run(&verb, as_json),
         Command::Papers { verb } => papers::run(&verb, as_json),
         Command::Fabric { verb } => fabric::run(&verb, as_json),
     }

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use lineside::config::ConfigError;
 use lineside::out::Unwritten;
 use lineside::{say, tell};
+use lineside_conformance::frames::Datapath as FrameRunner;
 use lineside_conformance::pcap::{Reader, Writer};
 use lineside_conformance::replay::{ReplayError, Report, Step, Target, replay};
 use lineside_conformance::spv::{DatapathKind, FrameDatapath};
@@ -32,7 +33,7 @@ const LEASE_NS: u64 = 86_400_000_000_000;
 #[derive(Args)]
 pub struct Replay {
     /// Datapath: `socket` is the Rust fast path, `xdp` the program in the kernel (not attached), `native` the same C
-    /// code without BPF.
+    /// code without BPF, `rtl` the simulated NIC.
     #[arg(long, value_enum)]
     datapath: Datapath,
     /// Capture in the pcap format, of Ethernet frames.
@@ -53,7 +54,7 @@ pub struct Replay {
     /// Blocks that are put into the fast path before the replay: none, tip:N or all.
     #[arg(long, default_value = "all", value_parser = |text: &str| Prefill::try_from(text.to_owned()))]
     prefill: Prefill,
-    /// log2 of the number of cache lines of 64 bytes.
+    /// log2 of the number of cache lines of 64 bytes. With `rtl` at most 18, which is then the default.
     #[arg(long)]
     line_bits: Option<u32>,
     /// Write the replies into this pcap file, each with the time of its request.
@@ -69,16 +70,63 @@ enum Datapath {
     Socket,
     Xdp,
     Native,
+    Rtl,
 }
 
-impl From<Datapath> for DatapathKind {
-    fn from(datapath: Datapath) -> Self {
-        match datapath {
-            Datapath::Socket => Self::Socket,
-            Datapath::Xdp => Self::Xdp,
-            Datapath::Native => Self::Native,
+impl Datapath {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Xdp => "xdp",
+            Self::Native => "native",
+            Self::Rtl => lineside_conformance::rtl::NAME,
         }
     }
+}
+
+/// Fast path of a replay. It answers from its table as long as the host exists.
+struct Opened {
+    datapath: Box<dyn FrameRunner>,
+    _host: SpvHost,
+}
+
+/// Opens the datapath for the endpoint of a replay, and fills its table from the chain of the configuration.
+fn open_datapath(kind: Datapath, config: &SpvConfig, target: &Target) -> anyhow::Result<Opened> {
+    let of_frames = |kind| -> anyhow::Result<Opened> {
+        let (datapath, store) =
+            FrameDatapath::open(kind, &config.geometry(), &target.endpoint(), target.port)?;
+        Ok(Opened {
+            _host: fill(config, &store)?,
+            datapath: Box::new(datapath),
+        })
+    };
+    match kind {
+        Datapath::Socket => of_frames(DatapathKind::Socket),
+        Datapath::Xdp => of_frames(DatapathKind::Xdp),
+        Datapath::Native => of_frames(DatapathKind::Native),
+        Datapath::Rtl => open_rtl(config, target),
+    }
+}
+
+/// Opens the simulated NIC with a copy of the filled table.
+#[cfg(feature = "rtl")]
+fn open_rtl(config: &SpvConfig, target: &Target) -> anyhow::Result<Opened> {
+    use lineside_conformance::rtl::RtlDatapath;
+    use lineside_conformance::spv::Spv;
+    let mut geometry = config.geometry();
+    geometry.block_bits = geometry.block_bits.min(lineside_rtl::SIM_BLOCK_BITS);
+    let store = Arc::new(Store::anonymous(&geometry).context("the memory of the fast-path table")?);
+    let host = fill(config, &store)?;
+    let datapath = RtlDatapath::<Spv>::over(&store, &target.endpoint(), target.port)?;
+    Ok(Opened {
+        datapath: Box::new(datapath),
+        _host: host,
+    })
+}
+
+#[cfg(not(feature = "rtl"))]
+fn open_rtl(_config: &SpvConfig, _target: &Target) -> anyhow::Result<Opened> {
+    bail!(crate::NO_SIMULATED_NIC)
 }
 
 /// Replays the capture and prints the results.
@@ -99,10 +147,7 @@ pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
     let mut capture = open(&arguments.file)?;
     let target = Target::find(&mut capture, config.listen.port(), arguments.to)
         .with_context(|| arguments.file.display().to_string())?;
-    let kind = arguments.datapath.into();
-    let (mut datapath, store) =
-        FrameDatapath::open(kind, &config.geometry(), &target.endpoint(), target.port)?;
-    let _host = fill(&config, &store)?;
+    let mut opened = open_datapath(arguments.datapath, &config, &target)?;
     let out = arguments.write.as_ref().map(|path| (path, File::create(path)));
     let mut out = match out {
         Some((path, file)) => {
@@ -121,14 +166,14 @@ pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
         }
         Ok(())
     };
-    let (report, fault) = replay(&mut open(&arguments.file)?, &mut datapath, &mut each)
+    let (report, fault) = replay(&mut open(&arguments.file)?, opened.datapath.as_mut(), &mut each)
         .with_context(|| format!("replaying {}", arguments.file.display()))?;
     if let (Some(out), Some(path)) = (out, &arguments.write) {
         out.finish()
             .with_context(|| format!("writing {}", path.display()))?;
     }
     shown?;
-    summary(arguments, kind, &target, &report, as_json)?;
+    summary(arguments, &target, &report, as_json)?;
     match fault {
         None => Ok(()),
         Some(fault) => Err(fault).with_context(|| {
@@ -141,12 +186,26 @@ pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
+/// Returns the size of the table if it is given or if the datapath limits it.
+fn line_bits(arguments: &Replay) -> anyhow::Result<Option<u32>> {
+    let maximum = lineside_rtl::SIM_LINE_BITS;
+    match (arguments.datapath, arguments.line_bits) {
+        (Datapath::Rtl, None) => Ok(Some(maximum)),
+        (Datapath::Rtl, Some(bits)) if bits > maximum => {
+            bail!(
+                "--line-bits {bits}: the table of the simulated NIC has 2^{maximum} lines; give at most {maximum}"
+            )
+        }
+        (_, given) => Ok(given),
+    }
+}
+
 fn config(arguments: &Replay) -> anyhow::Result<SpvConfig> {
     let mut section = Section::empty("spv");
     section.set_some("data", arguments.data.as_ref());
     section.set_some("network", arguments.network);
     section.set_some("index", arguments.index);
-    section.set_some("line_bits", arguments.line_bits);
+    section.set_some("line_bits", line_bits(arguments)?);
     section.set("prefill", arguments.prefill);
     SpvConfig::parse(&section).map_err(|issues| {
         let file = "the command line".into();
@@ -219,13 +278,7 @@ fn show(step: &Step<'_>, as_json: bool) -> Result<(), Unwritten> {
     )
 }
 
-fn summary(
-    arguments: &Replay,
-    kind: DatapathKind,
-    target: &Target,
-    report: &Report,
-    as_json: bool,
-) -> Result<(), Unwritten> {
+fn summary(arguments: &Replay, target: &Target, report: &Report, as_json: bool) -> Result<(), Unwritten> {
     let drops = DropReason::ALL.map(|reason| (reason.name(), report.drops[reason as usize]));
     let mac: Vec<String> = target.mac.iter().map(|byte| format!("{byte:02x}")).collect();
     let (mac, port) = (mac.join(":"), target.port);
@@ -237,8 +290,8 @@ fn summary(
         return say!(
             "{}",
             json!({
-                "file": arguments.file.to_string_lossy(), "datapath": kind.name(), "mac": mac, "port": port,
-                "addresses": target.addresses, "frames": report.frames, "answered": report.answered,
+                "file": arguments.file.to_string_lossy(), "datapath": arguments.datapath.name(), "mac": mac,
+                "port": port, "addresses": target.addresses, "frames": report.frames, "answered": report.answered,
                 "passed": report.passed, "dropped": report.dropped(), "drops": drops, "not_run": report.not_run,
                 "cut_short": report.cut_short,
             })
@@ -247,7 +300,7 @@ fn summary(
     let addresses: Vec<_> = target.addresses.iter().map(ToString::to_string).collect();
     say!(
         "the fast path on datapath {} for {} port {port} at {mac}",
-        kind.name(),
+        arguments.datapath.name(),
         addresses.join(", ")
     )?;
     say!(

@@ -378,7 +378,7 @@ fn the_quick_figures_are_complete_and_agree_with_other_formulas() {
         skipped(format_args!("all but figure 13: {why}"));
         return;
     }
-    assert_eq!(written.len(), 10 + 8, "{written:?}");
+    assert_eq!(written.len(), 10 + 8 + 1, "{written:?}");
     check_throughput(&out);
     check_hit_rate(&out);
     check_load(&out);

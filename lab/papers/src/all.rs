@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::section::{Paper, Section};
-use crate::{column, fabric, hybrid, spv, transfer};
+use crate::{column, fabric, hybrid, rtl, spv, transfer};
 use lineside_bench::Progress;
 use std::path::PathBuf;
 
@@ -58,6 +58,7 @@ pub fn make(paper: Paper, parameters: &Parameters, progress: &mut dyn FnMut(Prog
         Paper::Column => run_module!(column, parameters, progress),
         Paper::Hybrid => run_module!(hybrid, parameters, progress),
     }?;
+    rtl::add(&mut section, &parameters.out, parameters.quick)?;
     section.command = parameters.command(paper);
     section.write_comparison(&parameters.out)?;
     Ok(section)

@@ -22,6 +22,7 @@ mod found;
 pub mod hybrid;
 pub mod plot;
 pub mod report;
+mod rtl;
 pub mod section;
 pub mod spv;
 pub mod table;

@@ -4,7 +4,7 @@
 
 mod traffic;
 
-use super::{DiffCounts, DiffError};
+use super::{DiffCounts, DiffError, Held};
 use crate::column::FrameDatapath;
 use crate::frames::DatapathKind;
 use lineside_column::fill::{ColumnFill, ColumnId, Filled, Row, ServerId};
@@ -13,7 +13,7 @@ use lineside_column::store::{Geometry, Store};
 use lineside_column::writer::ColumnWriter;
 use lineside_fastpath::{Range, lease};
 use lineside_wire::endpoint::Endpoint;
-use lineside_wire::{COLUMN_PORT, ColumnCounter, DropReason};
+use lineside_wire::{COLUMN_FAST_PATH, COLUMN_PORT, ColumnCounter, DropReason};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -111,13 +111,18 @@ pub fn run(
     ];
     let mut traffic = Traffic::new(seed, case, &endpoint);
     let mut seen = DiffCounts::default();
+    let held = Held {
+        list: &COLUMN_FAST_PATH,
+        datapaths: &["socket", against.listed_name()],
+    };
     for number in 0..count {
         for event in traffic.events() {
             sides.iter_mut().for_each(|side| side.happens(&event));
         }
         let frame = traffic.next_frame();
         let [model, other] = &mut sides;
-        if let Err(difference) = seen.hold(number, &frame, &mut model.datapath, &mut other.datapath) {
+        let (model, other) = (&mut model.datapath, &mut other.datapath);
+        if let Err(difference) = seen.hold(number, &frame, &held, model, other) {
             // A difference in the counters often explains a difference in the result.
             compare(number, &mut sides).map_err(|counted| match (difference, counted) {
                 (

@@ -1,6 +1,6 @@
 //! Comparison for `spv`, with every geometry and state of the store that changes the answers of the fast path.
 
-use super::{DiffCounts, DiffError, Frames, compare};
+use super::{DiffCounts, DiffError, Frames, Held, compare_and_hold};
 use crate::spv::{DatapathKind, FrameDatapath};
 use lineside_fastpath::{FrameHandler, lease};
 use lineside_spv::chain::Tip;
@@ -10,9 +10,10 @@ use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
 use lineside_spv_proof::Tree;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{
-    HeadersHead, NATIVE_REPLY_BIT, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES,
-    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_OP_WITNESS_PROOF, SPV_OP_WTXID_PROOF,
-    SPV_PORT, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, SPV_WITNESS_ROOM_MAX, SpvCounter, WitnessReply, native,
+    HeadersHead, NATIVE_REPLY_BIT, ProofReply, RootItem, RootReply, RootsHead, SPV_FAST_PATH,
+    SPV_HEADER_BYTES, SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_OP_WITNESS_PROOF,
+    SPV_OP_WTXID_PROOF, SPV_PORT, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, SPV_WITNESS_ROOM_MAX, SpvCounter,
+    WitnessReply, native,
 };
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -114,7 +115,11 @@ pub fn run(
         fastpath: &fastpath,
     };
     let mut frames = Frames::new(seed, &endpoint, SPV_PORT, payloads);
-    let seen = compare(&mut frames, count, &line, &mut datapath)?;
+    let held = Held {
+        list: &SPV_FAST_PATH,
+        datapaths: &["socket", against.listed_name()],
+    };
+    let seen = compare_and_hold(&mut frames, count, Some(&held), &line, &mut datapath)?;
     let (model, datapath) = (fastpath.counters(), datapath.counters()?);
     let fault = match () {
         _ if datapath != model => Some(format!(
@@ -157,6 +162,16 @@ pub(super) fn prepare(
     }
     lease::renew(&store.control().lease_until_ns, 1 << 40);
     Ok((fill(store, case.state), payloads()))
+}
+
+/// Ends the change of a case, if one is in progress, and renews the lease, so that the fast path answers from the
+/// table.
+#[cfg(feature = "rtl")]
+pub(super) fn settle(case: &Case, writer: &mut StoreWriter, store: &Store) {
+    if case.state == State::ChainChanging {
+        writer.commit(&tip(), 1);
+    }
+    lease::renew(&store.control().lease_until_ns, 1 << 40);
 }
 
 /// Returns the whole content of the store.
@@ -260,12 +275,15 @@ fn fill(store: &Arc<Store>, state: State) -> StoreWriter {
     writer
 }
 
+/// Returns requests for the roots of all transactions of the cases, in the paper's format and native.
+pub(super) fn table_questions() -> Vec<Vec<u8>> {
+    let paper = (0..ASKED).map(|number| hash(number).to_vec());
+    paper.chain((0..ASKED).map(root_request)).collect()
+}
+
 /// Returns requests in the paper's format, native requests of every kind, and almost valid requests.
 fn payloads() -> Vec<Vec<u8>> {
-    let mut payloads: Vec<_> = (0..ASKED).map(|number| hash(number).to_vec()).collect();
-    for number in 0..ASKED {
-        payloads.push(root_request(number));
-    }
+    let mut payloads = table_questions();
     for count in 0..=SPV_ROOTS_MAX as u64 + 1 {
         payloads.push(roots_request(0..count, count as u32));
         payloads.push(roots_request(2..2 + count, count as u32));

@@ -3,7 +3,7 @@
 
 mod traffic;
 
-use super::{Datapath, DiffCounts, DiffError};
+use super::{Datapath, DiffCounts, DiffError, Held};
 use crate::frames::DatapathKind;
 use crate::transfer::{FrameDatapath, NativeOrders};
 use lineside_fastpath::lease;
@@ -13,7 +13,7 @@ use lineside_transfer::datapath::{LineClaims, rings};
 use lineside_transfer::ring::Ring;
 use lineside_transfer::store::{Geometry, Mode, Range, Store};
 use lineside_wire::endpoint::Endpoint;
-use lineside_wire::{DropReason, TRANSFER_PORT, TransferCounter};
+use lineside_wire::{DropReason, TRANSFER_FAST_PATH, TRANSFER_PORT, TransferCounter};
 use lineside_xdp::XdpError;
 use std::cell::RefCell;
 use std::io;
@@ -170,6 +170,7 @@ fn pinned(
             ring: if against == DatapathKind::Native { 0 } else { cpu },
         },
         seen: DiffCounts::default(),
+        against,
     };
     let mut traffic = Traffic::new(seed, case, &endpoint, Arc::clone(&pair.model.store));
     for side in [&pair.model, &pair.other] {
@@ -213,6 +214,7 @@ struct Pair {
     model: Side,
     other: Side,
     seen: DiffCounts,
+    against: DatapathKind,
 }
 
 impl Pair {
@@ -226,9 +228,14 @@ impl Pair {
 
     /// Sends the same frame through both sides and compares the results.
     fn hold(&mut self, number: u64, request: &[u8]) -> Result<(), DiffError> {
+        let held = Held {
+            list: &TRANSFER_FAST_PATH,
+            datapaths: &["socket", self.against.listed_name()],
+        };
         self.seen.hold(
             number,
             request,
+            &held,
             &mut self.model.datapath,
             &mut self.other.datapath,
         )

@@ -1,0 +1,358 @@
+//! Report of `bench rtl`, as one JSON object or as a table.
+
+use super::area::{self, Area, PAPER_SPV, PAPER_TRANSFER, PaperArea};
+use super::{CLOCK_HZ, WIRE_BYTES};
+use crate::gate::{Bound, Gate, write_gates};
+use crate::machine::Machine;
+use crate::wrong::WrongReplies;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+
+/// Pass criteria: the key, direction of the bound, required value (gate), stretch goal.
+const GATES: [(&str, Bound, f64, Option<f64>); 4] = [
+    (ONE_BEAT, Bound::AtMost, 1.0, None),
+    (PAPER, Bound::AtMost, 2.0, None),
+    (LATENCY, Bound::AtMost, 64.0, Some(40.0)),
+    (FILLS, Bound::AtLeast, 5.0, Some(20.0)),
+];
+const ONE_BEAT: &str = "one beat, cycles a frame";
+const PAPER: &str = "74 B, cycles a frame";
+const LATENCY: &str = "hit, cycles of latency";
+const FILLS: &str = "fills, M/s at 250 MHz";
+/// Cases whose frames hit, of which the slowest is judged.
+const HITS: [&str; 4] = [
+    "paper_hit",
+    "paper_hit_ipv6_vlan",
+    "native_root_hit",
+    "native_root_hit_ipv6_vlan",
+];
+
+/// Returns the keys of the gates that a report of this scenario has.
+pub fn gate_keys() -> impl Iterator<Item = &'static str> {
+    GATES.into_iter().map(|gate| gate.0)
+}
+
+/// Figures of frames of one kind.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CaseFigures {
+    /// Length of the frame in bytes.
+    pub bytes: usize,
+    /// Number of beats of 64 bytes.
+    pub beats: usize,
+    /// Cycles for each frame, if frames arrive back to back.
+    pub cycles_per_frame: f64,
+    /// Cycles from the last beat in to the first beat out, of a frame that arrives alone.
+    pub latency_cycles: u64,
+    /// Millions of frames per second at [`CLOCK_HZ`].
+    pub mframes_per_s: f64,
+    /// This rate as a share of what 100 Gigabit Ethernet carries.
+    pub of_100gbe: f64,
+    /// Frames that the simulation takes per second on this machine: the median of the rounds.
+    pub simulated_frames_per_s: f64,
+}
+
+/// Figures of fills: commands that write one line of the table.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Fills {
+    /// Cycles for each fill.
+    pub cycles_per_fill: f64,
+    /// Millions of fills per second at [`CLOCK_HZ`].
+    pub millions_per_s: f64,
+}
+
+/// Figures of the simulated NIC.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// Figures by the kind of the frames.
+    pub cases: BTreeMap<&'static str, CaseFigures>,
+    /// Figures of fills.
+    pub fills: Fills,
+}
+
+/// Contestants of the scenario.
+#[derive(Clone, Debug, Serialize)]
+pub struct Contestants {
+    /// The RTL.
+    pub rtl: Rtl,
+    /// Values of the paper of `spv`.
+    pub paper_spv: PaperArea,
+    /// Values of the paper of `transfer`.
+    pub paper_transfer: PaperArea,
+}
+
+/// The RTL: what the simulation measured, and the recorded cells.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rtl {
+    /// Figures of the simulation.
+    #[serde(flatten)]
+    pub measured: Measured,
+    /// Cells for UltraScale+, recorded by `make rtl-area`.
+    pub area: Vec<Area>,
+}
+
+/// Report of the scenario.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Name of the scenario.
+    pub scenario: &'static str,
+    /// Seed of the TXIDs.
+    pub seed: u64,
+    /// Machine of the run.
+    pub machine: Machine,
+    /// Figures by contestant.
+    pub contestants: Contestants,
+    /// Rates of the RTL divided by those of 100 Gigabit Ethernet, by the kind of the frames.
+    pub ratios: BTreeMap<String, f64>,
+    /// Checks that show whether the figures are valid, and gates.
+    pub checks: Checks,
+}
+
+/// Checks that show whether the figures are valid.
+#[derive(Clone, Debug, Serialize)]
+pub struct Checks {
+    /// Frames whose result differs from that of the model.
+    pub wrong_replies: WrongReplies,
+    /// Gates by key.
+    pub gates: BTreeMap<&'static str, Gate>,
+    /// Notes for the reader.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// Returns the report of these figures.
+    pub fn new(seed: u64, mut machine: Machine, measured: Measured, wrong: WrongReplies) -> Self {
+        machine.end_of_run();
+        let ratios = measured.cases.iter();
+        let ratios = ratios.map(|(name, case)| (format!("{name} rtl/100gbe"), case.of_100gbe));
+        Self {
+            scenario: "rtl",
+            seed,
+            machine,
+            ratios: ratios.collect(),
+            checks: Checks {
+                gates: judge(&measured, wrong.count == 0),
+                wrong_replies: wrong,
+                notes: notes(),
+            },
+            contestants: Contestants {
+                rtl: Rtl {
+                    measured,
+                    area: area::recorded(),
+                },
+                paper_spv: PAPER_SPV,
+                paper_transfer: PAPER_TRANSFER,
+            },
+        }
+    }
+
+    /// Returns the faults of the system itself, which are wrong results.
+    pub fn failures(&self) -> Vec<String> {
+        match self.checks.wrong_replies.count {
+            0 => Vec::new(),
+            count => vec![format!("{count} frames differ from the model")],
+        }
+    }
+
+    /// Returns the report as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+fn judge(measured: &Measured, valid: bool) -> BTreeMap<&'static str, Gate> {
+    let cycles = |case: &str| Some(measured.cases.get(case)?.cycles_per_frame);
+    let slowest = HITS.iter().filter_map(|case| measured.cases.get(case));
+    let value_of = |key: &str| match key {
+        ONE_BEAT => cycles("one_beat"),
+        PAPER => cycles("paper_hit"),
+        LATENCY => slowest
+            .clone()
+            .map(|case| case.latency_cycles as f64)
+            .reduce(f64::max),
+        _ => Some(measured.fills.millions_per_s),
+    };
+    let judge = |(key, is, gate, stretch)| (key, Gate::judge(value_of(key), is, gate, stretch, valid));
+    GATES.map(judge).into()
+}
+
+fn notes() -> Vec<String> {
+    vec![
+        "cycles are those of the simulated RTL and do not depend on this machine; rates assume 250 MHz, for which no \
+         timing was computed"
+            .into(),
+        format!("a frame takes {WIRE_BYTES} more bytes on Ethernet: preamble, frame check sequence and gap"),
+        "a fill is one command `line`; a block needs two more commands".into(),
+        "cells were counted by Yosys for UltraScale+ without the NIC around the pipeline; the papers' cards include \
+         the NIC"
+            .into(),
+    ]
+}
+
+impl Display for Report {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let (scenario, seed, machine) = (self.scenario, self.seed, &self.machine);
+        writeln!(out, "{scenario}, seed {seed}, on {machine}")?;
+        let Contestants {
+            rtl,
+            paper_spv,
+            paper_transfer,
+        } = &self.contestants;
+        write_cases(out, &rtl.measured)?;
+        write_area(out, &rtl.area)?;
+        write_paper(out, "paper of spv", paper_spv)?;
+        write_paper(out, "paper of transfer", paper_transfer)?;
+        write_gates(out, &self.checks.gates)?;
+        write!(out, "{}", self.checks.wrong_replies)?;
+        let mut notes = self.checks.notes.iter();
+        notes.try_for_each(|note| writeln!(out, "note: {note}"))
+    }
+}
+
+fn write_cases(out: &mut Formatter<'_>, measured: &Measured) -> fmt::Result {
+    let clock_mhz = CLOCK_HZ / 1e6;
+    let columns = [
+        "bytes",
+        "beats",
+        "cycles",
+        "latency",
+        "M/s",
+        "of 100GbE",
+        "simulated/s",
+    ];
+    let title = format!("frames at {clock_mhz} MHz");
+    write!(out, "\n{title:<33}")?;
+    columns
+        .iter()
+        .try_for_each(|column| write!(out, "{column:>12}"))?;
+    writeln!(out)?;
+    for (name, case) in &measured.cases {
+        let CaseFigures {
+            bytes,
+            beats,
+            cycles_per_frame,
+            latency_cycles,
+            mframes_per_s,
+            of_100gbe,
+            simulated_frames_per_s,
+        } = case;
+        write!(out, "{name:<33}{bytes:>12}{beats:>12}{cycles_per_frame:>12.2}")?;
+        write!(out, "{latency_cycles:>12}{mframes_per_s:>12.1}{of_100gbe:>12.2}")?;
+        writeln!(out, "{simulated_frames_per_s:>12.0}")?;
+    }
+    let Fills {
+        cycles_per_fill,
+        millions_per_s,
+    } = measured.fills;
+    writeln!(
+        out,
+        "\nfills: {cycles_per_fill:.2} cycles each, {millions_per_s:.1} million per second"
+    )
+}
+
+fn write_area(out: &mut Formatter<'_>, all: &[Area]) -> fmt::Result {
+    write!(out, "\n{:<33}", "cells for UltraScale+")?;
+    let columns = ["LUT", "LUT RAM", "FF", "BRAM36", "URAM", "DSP"];
+    columns
+        .iter()
+        .try_for_each(|column| write!(out, "{column:>12}"))?;
+    writeln!(out)?;
+    for area in all {
+        let Area {
+            design,
+            lut,
+            lutram,
+            ff,
+            bram36,
+            uram,
+            dsp,
+        } = area;
+        writeln!(
+            out,
+            "{design:<33}{lut:>12}{lutram:>12}{ff:>12}{bram36:>12}{uram:>12}{dsp:>12}"
+        )?;
+    }
+    Ok(())
+}
+
+fn write_paper(out: &mut Formatter<'_>, name: &str, paper: &PaperArea) -> fmt::Result {
+    let PaperArea {
+        device,
+        clock_mhz,
+        lut,
+        lut_of,
+        ff,
+        bram36,
+        bram36_of,
+    } = paper;
+    let ff = ff.map_or("-".into(), |ff| ff.to_string());
+    writeln!(
+        out,
+        "{name:<33}{lut:>12}{:>12}{ff:>12}{bram36:>12}   {device}, {clock_mhz} MHz, of {lut_of} LUT and {bram36_of} \
+         BRAM36",
+        "-"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::Outcome;
+
+    fn case(cycles_per_frame: f64, latency_cycles: u64) -> CaseFigures {
+        CaseFigures {
+            bytes: 74,
+            beats: 2,
+            cycles_per_frame,
+            latency_cycles,
+            mframes_per_s: 125.0,
+            of_100gbe: 0.98,
+            simulated_frames_per_s: 1e6,
+        }
+    }
+
+    fn measured(one_beat: f64, latency: u64) -> Measured {
+        Measured {
+            cases: BTreeMap::from([
+                ("one_beat", case(one_beat, 27)),
+                ("paper_hit", case(2.0, 27)),
+                ("native_root_hit", case(3.0, latency)),
+            ]),
+            fills: Fills {
+                cycles_per_fill: 1.0,
+                millions_per_s: 250.0,
+            },
+        }
+    }
+
+    #[test]
+    fn gates_judge_the_slowest_hit_and_every_cycle() {
+        let outcomes = |measured: &Measured| {
+            let gates = judge(measured, true);
+            [ONE_BEAT, PAPER, LATENCY, FILLS].map(|key| gates[key].outcome)
+        };
+        use Outcome::{Missed, Passed, Stretch};
+        assert_eq!(outcomes(&measured(1.0, 27)), [Passed, Passed, Stretch, Stretch]);
+        assert_eq!(outcomes(&measured(1.001, 41)), [Missed, Passed, Passed, Stretch]);
+        assert_eq!(judge(&measured(1.0, 27), false)[PAPER].outcome, Outcome::Void);
+    }
+
+    #[test]
+    fn the_report_has_every_contestant_and_gate() {
+        let report = Report::new(1, Machine::read(), measured(1.0, 27), WrongReplies::default());
+        let json = report.to_json();
+        assert_eq!(json["contestants"]["paper_spv"]["lut"], 44_250);
+        assert_eq!(
+            json["contestants"]["rtl"]["cases"]["paper_hit"]["latency_cycles"],
+            27
+        );
+        for key in gate_keys() {
+            assert!(json["checks"]["gates"][key].is_object(), "{key}");
+        }
+        let text = report.to_string();
+        for part in ["one_beat", "Virtex-5", "passed", "note: cycles"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(report.failures(), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,99 @@
+//! Tests of the commands on the FPGA datapath, with and without the cargo feature `rtl`.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn lab(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lineside-lab"))
+        .args(arguments)
+        .output()
+        .expect("run")
+}
+
+#[cfg(not(feature = "rtl"))]
+#[test]
+fn a_build_without_the_simulated_nic_says_how_to_build_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("vectors");
+    let written = lab(&["vectors", "pcap", "--out", out.to_str().unwrap()]);
+    assert!(written.status.success(), "{written:?}");
+    let capture = std::fs::read_dir(out.join("spv/payloads")).unwrap();
+    let capture = capture
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.join("packets_in.pcap").is_file())
+        .expect("the folder of a vector")
+        .join("packets_in.pcap");
+    let capture = capture.to_str().unwrap();
+    for arguments in [
+        &["diff", "--datapaths", "socket,rtl", "--count", "100"][..],
+        &["replay", "--datapath", "rtl", capture],
+        &["bench", "rtl", "--quick"],
+    ] {
+        let output = lab(arguments);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.contains("make rtl-setup") && said.contains("--features rtl"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_comparison_needs_the_model_and_another_datapath() {
+    for datapaths in ["socket", "native", "socket,socket", "socket,socket,native"] {
+        let output = lab(&["diff", "--datapaths", datapaths, "--count", "10"]);
+        assert_eq!(output.status.code(), Some(1), "{datapaths}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("give socket once"), "{said}");
+    }
+    let output = lab(&["diff", "column", "--datapaths", "socket,rtl", "--count", "10"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("answers only spv"));
+}
+
+fn objects(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{output:?}");
+    let stream = serde_json::Deserializer::from_slice(&output.stdout).into_iter();
+    stream.map(|object| object.expect("JSON")).collect()
+}
+
+#[test]
+fn the_report_names_the_operations_that_spec_lists() {
+    let with_rtl = cfg!(feature = "rtl");
+    let datapaths = match with_rtl {
+        true => "socket,native,rtl",
+        false => "socket,native",
+    };
+    let count = "22000";
+    let output = lab(&["--json", "diff", "--datapaths", datapaths, "--count", count]);
+    let reports = objects(&output);
+    assert_eq!(reports.len(), 1 + usize::from(with_rtl));
+    let all = ["paper format", "root", "roots", "proof"];
+    for (report, (name, operations)) in reports.iter().zip([("native", &all[..]), ("rtl", &all[..2])]) {
+        assert_eq!(report["datapaths"], serde_json::json!(["socket", name]));
+        assert_eq!(report["operations"], serde_json::json!(operations));
+        assert_eq!(report["operations_not_seen"], serde_json::json!([]));
+        assert!(report["answered"].as_u64() > Some(1000), "{report}");
+        assert_eq!(report["differences"], 0);
+    }
+}
+
+#[cfg(feature = "rtl")]
+#[test]
+fn the_bench_reaches_every_gate() {
+    let reports = objects(&lab(&["--json", "bench", "rtl", "--quick"]));
+    let [report] = &reports[..] else {
+        panic!("one report: {reports:?}")
+    };
+    assert_eq!(report["scenario"], "rtl");
+    let cases = &report["contestants"]["rtl"]["cases"];
+    assert_eq!(cases["one_beat"]["cycles_per_frame"], 1.0);
+    assert_eq!(cases["paper_hit"]["beats"], 2);
+    assert_eq!(cases["long_1514"]["cycles_per_frame"], 24.0);
+    let gates = report["checks"]["gates"].as_object().expect("gates");
+    assert_eq!(gates.len(), 4);
+    for (key, gate) in gates {
+        let outcome = gate["outcome"].as_str();
+        assert!(matches!(outcome, Some("passed" | "stretch")), "{key}: {gate}");
+    }
+}
