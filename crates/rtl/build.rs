@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
+include!("src/size.rs");
+
 fn main() {
     if env::var_os("CARGO_FEATURE_SIM").is_none() {
         println!("cargo:rerun-if-changed=build.rs");
@@ -25,6 +27,10 @@ fn main() {
     fs::create_dir_all(&out).expect("OUT_DIR can be written");
     let status = Command::new("bash")
         .arg(root.join("scripts/rtl-sim.sh"))
+        .args([
+            format!("-GLineBits={SIM_LINE_BITS}"),
+            format!("-GBlockBits={SIM_BLOCK_BITS}"),
+        ])
         .env("RTL_SIM_DIR", &out)
         .status()
         .expect("bash runs scripts/rtl-sim.sh");

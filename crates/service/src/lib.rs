@@ -19,7 +19,7 @@
 //! ```
 //!
 //! [`config`] reads sections and reports all issues with line numbers. [`status`] holds the data that the console
-//! shows. [`XdpAttachment`] and [`Frontend`] connect a service to the datapaths. [`LeaseRenewal`] renews a lease.
+//! shows. [`XdpAttachment`], [`NicAttachment`] and [`Frontend`] connect a service to the datapaths. [`LeaseRenewal`] renews a lease.
 //! [`RunningLeased`] implements [`Running`] for a service with one fast path under a lease and one host.
 //!
 //! ```
@@ -47,6 +47,7 @@ mod definition;
 mod descriptors;
 mod frontend;
 mod leased;
+mod nic;
 mod optional_address;
 mod renewal;
 mod rights;
@@ -62,6 +63,7 @@ pub use definition::{
 pub use descriptors::raise_open_files_limit;
 pub use frontend::{Counted, Frontend, set_socket_counts, stall_problem};
 pub use leased::{Leased, RunningLeased, cannot_listen, report_lost_lease};
+pub use nic::{NicAttachment, NicProgram};
 pub use optional_address::OptionalAddress;
 pub use renewal::LeaseRenewal;
 pub use rights::{CallGroup, Rights};
