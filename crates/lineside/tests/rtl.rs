@@ -403,8 +403,8 @@ mod with_the_feature {
                 let frames = grown("from_wire");
                 let each = |name: &str| grown(name) / frames;
                 println!(
-                    "{window} in flight: {rate:.0} replies/s; for each frame {:.0} ns reading, {:.0} ns in the NIC ({:.1} \
-                     cycles), {:.0} ns writing",
+                    "{window} in flight: {rate:.0} replies/s; for each frame {:.0} ns reading, {:.0} ns in the NIC \
+                     ({:.1} cycles), {:.0} ns writing",
                     each("read_ns"),
                     each("nic_ns"),
                     each("cycles"),

@@ -4,8 +4,8 @@
 //! cargo run --release -p lineside-rtl --features sim --example tap_rate
 //! ```
 //!
-//! It needs root. One client thread keeps a fixed number of requests in flight and checks every reply. The table has 256
-//! lines, so every request is a hit.
+//! It needs root. One client thread keeps a fixed number of requests in flight and checks every reply. The table has
+//! 256 lines, so every request is a hit.
 
 use lineside_fastpath::lease;
 use lineside_rtl::{

@@ -83,8 +83,8 @@ impl CommandQueue {
         }
     }
 
-    /// Waits until the NIC has executed every command that was added before, and has sent every answer that it had begun
-    /// before it executed them. Returns at once after the NIC has ended.
+    /// Waits until the NIC has executed every command that was added before, and has sent every answer that it had
+    /// begun before it executed them. Returns at once after the NIC has ended.
     pub fn flush(&self) {
         let state = self.state();
         let added = state.added;

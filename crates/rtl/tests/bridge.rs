@@ -1,5 +1,5 @@
-//! A NIC between its TAP devices, with a model in Rust in place of the RTL: answers, forwarded frames, commands, faults,
-//! and the end of the devices. The tests need root, but no Verilator.
+//! A NIC between its TAP devices, with a model in Rust in place of the RTL: answers, forwarded frames, commands,
+//! faults, and the end of the devices. The tests need root, but no Verilator.
 
 use lineside_fastpath::{FastPath, FrameHandler, FrameVerdict, Reply, Source, Verdict};
 use lineside_rtl::{

@@ -92,7 +92,7 @@ fn table_commands(store: &Store) -> Vec<Command> {
     commands
 }
 
-/// Returns the commands that copy a whole store into the table of the RTL, with its lease and its epoch as they are now.
+/// Returns the commands that copy a whole store into the table of the RTL, with its present lease and epoch.
 pub fn copy_commands(store: &Store) -> Vec<Command> {
     let mut commands = table_commands(store);
     let lease = store.control().lease_until_ns.load(Relaxed);
@@ -107,9 +107,9 @@ pub fn copy_commands(store: &Store) -> Vec<Command> {
 /// Writer of the table in the RTL. It changes a table in memory by a [`StoreWriter`], and makes each change in the RTL
 /// by commands.
 ///
-/// Commands are executed in their order, so the RTL never has a line of a block that it does not have. Fills do not wait
-/// for the NIC. An invalidation outside of a change of the chain, and the beginning of a change, return when the NIC has
-/// executed them and has sent every answer from before.
+/// Commands are executed in their order, so the RTL never has a line of a block that it does not have. Fills do not
+/// wait for the NIC. An invalidation outside of a change of the chain, and the beginning of a change, return when the
+/// NIC has executed them and has sent every answer from before.
 pub struct NicWriter {
     writer: StoreWriter,
     store: Arc<Store>,
