@@ -29,7 +29,9 @@ module ls_ram #(
   (* ram_style = Style *)
   logic [Width-1:0] memory[Depth];
 `else
-  logic [Width-1:0] memory[Depth] = '{default: '0};
+  // A loop, and not an array of zeros: Verilator writes such an array out, so that the model would grow with the depth.
+  logic [Width-1:0] memory[Depth];
+  initial for (int unsigned i = 0; i < Depth; i++) memory[i] = '0;
 `endif
   logic [Width-1:0] read_q, out_q;
 
