@@ -27,11 +27,11 @@ module ls_ram #(
 
 `ifdef SYNTHESIS
   (* ram_style = Style *)
+`endif
   logic [Width-1:0] memory[Depth];
-`else
-  // A loop, and not an array of zeros: Verilator writes such an array out, so that the model would grow with the depth.
-  logic [Width-1:0] memory[Depth];
-  initial for (int unsigned i = 0; i < Depth; i++) memory[i] = '0;
+`ifndef SYNTHESIS
+  // A loop, because Verilator makes one constant for each entry of an assignment pattern.
+  initial for (int unsigned entry = 0; entry < Depth; entry++) memory[entry] = '0;
 `endif
   logic [Width-1:0] read_q, out_q;
 
