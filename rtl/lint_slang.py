@@ -11,7 +11,9 @@ def main() -> int:
         files = listed.read().split()
     driver = pyslang.driver.Driver()
     driver.addStandardArgs()
-    command = ["slang", "--top", sys.argv[2], "-Wextra", "-Wconversion", "-Werror", *files]
+    # In simulation, ls_ram clears its memory by an initial block.
+    checks = ["-Wextra", "-Wconversion", "-Werror", "--allow-dup-initial-drivers"]
+    command = ["slang", "--top", sys.argv[2], *checks, *files]
     if not driver.parseCommandLine(" ".join(command)) or not driver.processOptions():
         return 2
     if not driver.parseAllSources():
