@@ -110,6 +110,7 @@ rtl-test:
 	@bash scripts/test-rtl.sh
 	@bash scripts/rtl-cocotb.sh
 	@bash scripts/test-rtl-transfer.sh sim
+	cargo test --locked -p lineside --features rtl --test rtl
 
 rtl-formal:
 	@bash scripts/rtl-formal.sh

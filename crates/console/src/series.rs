@@ -131,8 +131,9 @@ fn values<'a>(metric: &Metric, service: &'a ServiceStatus, add: &mut Add<'_, 'a>
         }
     } else if *metric == metric::REQUESTS {
         requests(service, add);
-    } else if *metric == metric::XDP_PASSED {
-        let counters = service.counters.get(XDP).into_iter().flatten();
+    } else if *metric == metric::XDP_PASSED || *metric == metric::RTL_PASSED {
+        let datapath = if *metric == metric::RTL_PASSED { RTL } else { XDP };
+        let counters = service.counters.get(datapath).into_iter().flatten();
         for (reason, count) in counters.filter(|(key, _)| is_passed_on(service, key)) {
             add(None, Some(reason), Value::Whole(*count));
         }
@@ -143,9 +144,10 @@ fn values<'a>(metric: &Metric, service: &'a ServiceStatus, add: &mut Add<'_, 'a>
             }
         }
     } else if metric.has_label("datapath") {
-        // Requests that XDP passes on are counted by the socket datapath, to which XDP passes them.
+        // Requests that XDP or the NIC passes on are counted by the socket datapath, to which they are passed.
+        let is_passed = |datapath: &str| metric.passes && (datapath == XDP || datapath == RTL);
         let datapaths = service.counters.iter();
-        for (datapath, counters) in datapaths.filter(|(datapath, _)| !(metric.passes && *datapath == XDP)) {
+        for (datapath, counters) in datapaths.filter(|(datapath, _)| !is_passed(datapath)) {
             if let Some(count) = counters.get(metric.key) {
                 add(Some(datapath), None, Value::Whole(*count));
             }
@@ -174,6 +176,7 @@ fn values<'a>(metric: &Metric, service: &'a ServiceStatus, add: &mut Add<'_, 'a>
 }
 
 const XDP: &str = "xdp";
+const RTL: &str = "rtl";
 const SOCKET: &str = "socket";
 
 /// Adds the requests of a service, and counts each of them once: at the datapath whose fast path answered it, or at the

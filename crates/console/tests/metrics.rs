@@ -185,20 +185,26 @@ fn a_histogram_has_rising_buckets_in_the_unit_of_its_name() {
     );
 }
 
-/// XDP passes requests to the socket datapath, which counts them again, but a sum over all labels must count each
-/// request once.
+/// XDP and the NIC pass requests to the socket datapath, which counts them again, but a sum over all labels must count
+/// each request once.
 #[test]
 fn a_sum_over_all_labels_counts_each_request_once() {
+    for (datapath, other) in [("xdp", "rtl"), ("rtl", "xdp")] {
+        check_sums(datapath, other);
+    }
+}
+
+fn check_sums(datapath: &str, other: &str) {
     let mut spv = ServiceStatus {
         name: "spv".into(),
-        datapath: "xdp".into(),
+        datapath: datapath.into(),
         passed_to_host: Some(20),
         ..ServiceStatus::default()
     };
-    // 1,000 requests: XDP answers 900 and passes 100. The socket datapath answers 75 of them, finds the host's queue
+    // 1,000 requests: XDP or the NIC answers 900 and passes 100. The socket datapath answers 75 of them, finds the host's queue
     // full for 5, and passes 20.
-    spv.set_counters("xdp", [("hits", 900), ("misses", 93), ("not_leased", 7)]);
-    spv.set_fastpath_replies("xdp", 900);
+    spv.set_counters(datapath, [("hits", 900), ("misses", 93), ("not_leased", 7)]);
+    spv.set_fastpath_replies(datapath, 900);
     spv.set_counters("socket", [("hits", 75), ("misses", 25), ("not_leased", 0)]);
     spv.set_fastpath_replies("socket", 75);
     spv.set_host(metric::QUEUE_FULL, 5);
@@ -219,11 +225,10 @@ fn a_sum_over_all_labels_counts_each_request_once() {
         assert_eq!(sum("lineside_spv_hits_total"), 975.0);
         assert_eq!(sum("lineside_spv_misses_total"), 25.0);
         assert_eq!(sum("lineside_spv_not_leased_total"), 0.0);
-        assert_eq!(sum("lineside_xdp_passed_total"), 100.0);
-        assert!(
-            body.contains("lineside_xdp_passed_total{service=\"spv\",reason=\"misses\"} 93"),
-            "{body}"
-        );
+        assert_eq!(sum(&format!("lineside_{datapath}_passed_total")), 100.0);
+        assert_eq!(sum(&format!("lineside_{other}_passed_total")), 0.0);
+        let misses = format!("lineside_{datapath}_passed_total{{service=\"spv\",reason=\"misses\"}} 93");
+        assert!(body.contains(&misses), "{body}");
         assert!(
             body.contains("lineside_requests_total{service=\"spv\",datapath=\"socket\",outcome=\"host\"} 20"),
             "{body}"

@@ -33,6 +33,7 @@ fn context() -> StartContext {
     StartContext {
         datapath: DatapathConfig::default(),
         attachment: Arc::new(XdpAttachment::none()),
+        nic: None,
         warnings: Vec::new(),
     }
 }

@@ -1,7 +1,7 @@
 //! The daemon: runs all services that a configuration enables in one process and on the same network interfaces. It
 //! uses only the traits of `lineside-service` and names no service.
 
-use crate::config::CheckedConfig;
+use crate::config::{CheckedConfig, ConfiguredService};
 use crate::privileges::{XDP, drop_all_but};
 use crate::process::ProcessConfig;
 use crate::sandbox::{self, KeptRights, Places};
@@ -9,7 +9,7 @@ use crate::version;
 use anyhow::{Context, bail};
 use lineside_service::config::UsageError;
 use lineside_service::{
-    DatapathConfig, DatapathKind, Endpoint, Running, Service, ServiceDef, ServiceStatus, Snapshot,
+    DatapathConfig, Endpoint, NicAttachment, Running, Service, ServiceDef, ServiceStatus, Snapshot,
     StartContext, StatusBuilder, XdpAttachment,
 };
 use lineside_util::data_dir::{self, Watch};
@@ -26,6 +26,8 @@ pub struct Daemon {
     /// Services in the order of their start; empty after they have stopped.
     running: Vec<Box<dyn Running>>,
     attachment: Arc<XdpAttachment>,
+    /// The NIC of the datapath `rtl`.
+    nic: Option<Arc<NicAttachment>>,
     /// Detects that a data directory was removed, moved or replaced.
     _watch: Watch,
     keeps_fast_path: bool,
@@ -68,13 +70,15 @@ impl Daemon {
         let mut context = StartContext {
             datapath,
             attachment: Arc::new(XdpAttachment::none()),
+            nic: None,
             warnings: Vec::new(),
         };
         for one in &mut enabled {
             one.service.privileged_init(&mut context)?;
         }
-        let may_use_xdp = context.datapath.kind != DatapathKind::Socket
-            && enabled.iter().any(|one| has_fast_path(&*one.service));
+        context.nic = open_nic(&enabled, &context.datapath, &mut context.warnings)?;
+        let may_use_xdp =
+            context.datapath.kind.may_be_xdp() && enabled.iter().any(|one| has_fast_path(&*one.service));
         drop_all_but(if may_use_xdp { XDP } else { &[] })?;
 
         let names: Vec<_> = enabled.iter().map(|one| one.name).collect();
@@ -94,10 +98,14 @@ impl Daemon {
             running: Vec::new(),
             _watch: Watch::start()?,
             attachment: Arc::clone(&context.attachment),
+            nic: context.nic.clone(),
             keeps_fast_path: false,
             started: Instant::now(),
             warnings: Vec::new(),
         };
+        if let Some(nic) = &context.nic {
+            nic.start()?;
+        }
         for service in services {
             daemon.running.push(service.start(&mut context)?);
         }
@@ -105,6 +113,9 @@ impl Daemon {
         context
             .attachment
             .attach(&context.datapath, &mut context.warnings)?;
+        if let Some(nic) = &context.nic {
+            nic.attach();
+        }
         daemon.running.iter_mut().for_each(|running| running.confirm());
         daemon.keeps_fast_path = context.datapath.keep_fast_path;
         warnings.append(&mut context.warnings);
@@ -199,6 +210,9 @@ impl Daemon {
     fn end(&mut self, may_keep_fast_path: bool) -> anyhow::Result<()> {
         let keeps_fast_path = may_keep_fast_path && self.attachment.keep();
         self.attachment.detach();
+        if let Some(nic) = self.nic.take() {
+            nic.detach();
+        }
         let mut ended = Ok(());
         for mut running in std::mem::take(&mut self.running) {
             match (running.stop(keeps_fast_path), &ended) {
@@ -218,6 +232,30 @@ impl Drop for Daemon {
             tracing::error!("{error:#}");
         }
     }
+}
+
+/// Creates the NIC of the datapath `rtl` for the services that it can serve. Warns of services whose fast path is not in
+/// the RTL.
+fn open_nic(
+    enabled: &[ConfiguredService],
+    datapath: &DatapathConfig,
+    warnings: &mut Vec<String>,
+) -> anyhow::Result<Option<Arc<NicAttachment>>> {
+    let programs = enabled.iter().filter_map(|one| one.service.nic_program());
+    let nic = NicAttachment::open(datapath, programs.collect())?;
+    if nic.is_some() {
+        let others = enabled
+            .iter()
+            .filter(|one| has_fast_path(&*one.service) && one.service.nic_program().is_none());
+        warnings.extend(others.map(|one| {
+            format!(
+                "{} has no fast path in the RTL yet, so its fast path runs on the socket datapath, and it is not at \
+                 the TAP device",
+                one.name
+            )
+        }));
+    }
+    Ok(nic.map(Arc::new))
 }
 
 fn has_fast_path(service: &dyn Service) -> bool {

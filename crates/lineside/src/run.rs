@@ -41,8 +41,8 @@ pub struct Run {
 /// Options that every server has; each replaces a value of the configuration file.
 #[derive(Args)]
 pub struct Overrides {
-    /// Place of the fast path: in the network driver (xdp), in user space (socket), or xdp where possible (auto)
-    /// [default: auto]
+    /// Place of the fast path: in the network driver (xdp), in user space (socket), xdp where possible (auto), or in a
+    /// simulated FPGA NIC at a TAP device (rtl, if the program was built with it) [default: auto]
     #[arg(long, value_enum, help_heading = "Datapath and console")]
     datapath: Option<DatapathKind>,
     /// Network interface that XDP is attached to; may be given more than once, or as names with commas between them

@@ -18,6 +18,8 @@ pub const COMMIT: &str = match option_env!("LINESIDE_COMMIT") {
 pub const FEATURES: &[&str] = &[
     #[cfg(feature = "kafka")]
     "kafka",
+    #[cfg(feature = "rtl")]
+    "rtl",
 ];
 
 /// Returns the text that `lineside --version` prints after the name of the program.

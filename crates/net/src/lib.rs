@@ -71,6 +71,7 @@ use queue::QueueSender;
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -155,6 +156,35 @@ pub struct SocketOptions {
     pub threads: usize,
     /// Maximum number of requests that wait for the host.
     pub queue: usize,
+}
+
+impl SocketOptions {
+    /// Returns the number of UDP sockets of the datapath: one for each receiving thread, and one for the host.
+    pub const fn sockets(&self) -> usize {
+        (if self.threads == 0 { 1 } else { self.threads }) + 1
+    }
+}
+
+/// Source of the UDP sockets of a datapath.
+enum SocketSource {
+    /// New sockets of the network namespace of this thread.
+    New,
+    /// Sockets of the caller.
+    Given(Vec<Socket>),
+}
+
+impl SocketSource {
+    /// Returns a socket that is not bound, for the family of `address`.
+    fn next(&mut self, address: SocketAddr) -> io::Result<Socket> {
+        match self {
+            Self::New => Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP)),
+            Self::Given(sockets) => {
+                let too_few =
+                    || io::Error::other("internal error: too few sockets were opened for the service");
+                sockets.pop().ok_or_else(too_few)
+            }
+        }
+    }
 }
 
 /// Work for the host: the request of a datagram, or one or more consecutive requests of a TCP stream.
@@ -260,6 +290,23 @@ impl SocketDatapath {
         Self::start_with(options, fastpath, HostKind::Single(host, 1), readers, &[])
     }
 
+    /// Like [`SocketDatapath::start`], with UDP sockets that exist already, such as sockets of another network
+    /// namespace. They have the family of `options.listen` and are not bound; [`SocketOptions::sockets`] is the number
+    /// that is needed.
+    ///
+    /// # Errors
+    /// See [`SocketDatapath::start`]; also if there are too few sockets.
+    pub fn start_on(
+        sockets: Vec<OwnedFd>,
+        options: SocketOptions,
+        fastpath: Arc<dyn FastPath + Send + Sync>,
+        host: Arc<dyn Host + Send + Sync>,
+        readers: &Readers,
+    ) -> io::Result<Self> {
+        let source = SocketSource::Given(sockets.into_iter().map(Socket::from).collect());
+        Self::start_from(source, options, fastpath, HostKind::Single(host, 1), readers, &[])
+    }
+
     /// Like [`SocketDatapath::start`], with `host_threads` threads that call the host in parallel: for a host that
     /// waits for other systems.
     ///
@@ -333,8 +380,19 @@ impl SocketDatapath {
         readers: &Readers,
         filter: &[SockFilter],
     ) -> io::Result<Self> {
+        Self::start_from(SocketSource::New, options, fastpath, host_kind, readers, filter)
+    }
+
+    fn start_from(
+        mut source: SocketSource,
+        options: SocketOptions,
+        fastpath: Arc<dyn FastPath + Send + Sync>,
+        host_kind: HostKind,
+        readers: &Readers,
+        filter: &[SockFilter],
+    ) -> io::Result<Self> {
         let streams = matches!(host_kind, HostKind::Batched(_));
-        let (sockets, listener) = bind_both(&options, filter, streams)?;
+        let (sockets, listener) = bind_both(&mut source, &options, filter, streams)?;
         let local = sockets[0].local_addr()?;
         let shared = Arc::new(Shared {
             fastpath,
@@ -354,7 +412,7 @@ impl SocketDatapath {
             shared: Arc::clone(&shared),
             threads: Mutex::default(),
         };
-        let host_socket = Arc::new(bind_host(local)?);
+        let host_socket = Arc::new(bind_host(&mut source, local)?);
         let mut outlets = vec![Arc::clone(&host_socket)];
         for (index, socket) in sockets.into_iter().enumerate() {
             let (shared, reader, socket) = (Arc::clone(&shared), readers.join(), Arc::new(socket));
@@ -476,6 +534,7 @@ impl Drop for SocketDatapath {
 /// Binds the UDP sockets of `options` and, if `streams` is true, a TCP listener at the same address. A port that is
 /// free on UDP may be in use on TCP; if `options` allow any port, the function then tries other ports.
 fn bind_both(
+    source: &mut SocketSource,
     options: &SocketOptions,
     filter: &[SockFilter],
     streams: bool,
@@ -486,7 +545,7 @@ fn bind_both(
         1
     };
     loop {
-        let sockets = bind_all(options.listen, options.threads.max(1), filter)?;
+        let sockets = bind_all(source, options.listen, options.threads.max(1), filter)?;
         if !streams {
             return Ok((sockets, None));
         }
@@ -501,16 +560,26 @@ fn bind_both(
 /// Binds `count` sockets to one port. With SO_REUSEPORT alone, a second process of the same user could silently take
 /// half of the requests. The first socket therefore binds the port exclusively, and only then allows the others to
 /// share it.
-fn bind_all(listen: SocketAddr, count: usize, filter: &[SockFilter]) -> io::Result<Vec<UdpSocket>> {
-    let first = bind(listen, false, filter)?;
+fn bind_all(
+    source: &mut SocketSource,
+    listen: SocketAddr,
+    count: usize,
+    filter: &[SockFilter],
+) -> io::Result<Vec<UdpSocket>> {
+    let first = bind(source, listen, false, filter)?;
     SockRef::from(&first).set_reuse_port(true)?;
     let listen = first.local_addr()?;
-    let others = (1..count).map(|_| bind(listen, true, filter));
+    let others = (1..count).map(|_| bind(source, listen, true, filter));
     std::iter::once(Ok(first)).chain(others).collect()
 }
 
-fn bind(listen: SocketAddr, shared: bool, filter: &[SockFilter]) -> io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::for_address(listen), Type::DGRAM, Some(Protocol::UDP))?;
+fn bind(
+    source: &mut SocketSource,
+    listen: SocketAddr,
+    shared: bool,
+    filter: &[SockFilter],
+) -> io::Result<UdpSocket> {
+    let socket = source.next(listen)?;
     socket.set_reuse_port(shared)?;
     socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
     if !filter.is_empty() {
@@ -531,8 +600,8 @@ fn bind(listen: SocketAddr, shared: bool, filter: &[SockFilter]) -> io::Result<U
 /// Returns the socket from which the host sends, bound to the port of `local`. The socket receives no requests: it is
 /// connected to a port from which no datagrams come, and the kernel delivers to a connected socket only datagrams of
 /// its peer. The host can still send to other addresses.
-fn bind_host(local: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
+fn bind_host(source: &mut SocketSource, local: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = source.next(local)?;
     socket.set_reuse_port(true)?;
     socket.bind(&local.into())?;
     let own = match local.ip() {

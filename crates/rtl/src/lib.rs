@@ -1,5 +1,15 @@
-//! The FPGA datapath: the commands by which the host writes tables and registers of the RTL, and, with the feature
-//! `sim`, the NIC as Verilator simulates it. `rtl/README.md` describes the RTL.
+//! The FPGA datapath: a NIC with the RTL of `rtl/`, which answers requests before they reach the host. `rtl/README.md`
+//! describes the RTL.
+//!
+//! ```text
+//! clients <-> TAP device <-> thread `nic`: Nic::process -- Reply ---> TAP device
+//!                              |      ^     `-- Forward -> TAP device in another namespace -> sockets of the services
+//!                              |      `-- CommandQueue <- hosts: fills, invalidations, epochs
+//! ```
+//!
+//! [`Command`] is what the host writes into tables and registers of the RTL. [`Nic`] is a NIC, [`NicNetwork`] the
+//! devices around it, and [`Bridge`] the thread that moves the frames. With the feature `sim`, the crate contains the
+//! NIC as Verilator simulates it; [`simulated_nic`] returns it.
 //!
 //! ```
 //! use lineside_rtl::{Command, REGISTER_SPV_PORT};
@@ -8,12 +18,38 @@
 //! assert_eq!(command.0[..8], [5, 0, 0, 0, 32, 0, 0, 0]);
 //! ```
 
+mod bridge;
 mod command;
+mod error;
 mod generated;
+mod network;
+mod nic;
+mod queue;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod size;
+mod tap;
 
+pub use bridge::{Bridge, BridgeCounts};
 pub use command::{Command, endpoint_commands, folded_sum};
+pub use error::RtlError;
 pub use generated::*;
+pub use network::{NetworkPlan, NicNetwork};
+pub use nic::{BATCH, FrameBatch, Nic, NicCounters, NicVerdict};
+pub use queue::CommandQueue;
 pub use size::{SIM_BLOCK_BITS, SIM_LINE_BITS};
+pub use tap::{InterfaceAddress, Tap};
+
+/// True if this program contains the simulated NIC.
+pub const HAS_SIMULATED_NIC: bool = cfg!(feature = "sim");
+
+/// Returns the simulated NIC after its reset: no addresses, no lease, and a table with undefined contents.
+///
+/// # Errors
+/// [`RtlError::NotBuilt`] without the feature `sim`, [`RtlError::NoMemory`].
+pub fn simulated_nic() -> Result<Box<dyn Nic>, RtlError> {
+    #[cfg(feature = "sim")]
+    return Ok(Box::new(sim::Simulation::new()?));
+    #[cfg(not(feature = "sim"))]
+    Err(RtlError::NotBuilt)
+}

@@ -1,13 +1,13 @@
 //! The NIC as Verilator simulates it: `rtl/shells/sim/ls_sim.h`. Whole frames go in and come out in each call.
 
 use crate::command::Command;
-use lineside_wire::DropReason;
-use lineside_wire::SpvCounter;
+use crate::error::RtlError;
+use crate::nic::{FrameBatch, Nic, NicCounters, NicVerdict};
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
 
-const COUNTERS: usize = SpvCounter::ALL.len();
-const DROPS: usize = DropReason::ALL.len();
+pub use crate::error::RtlError as SimError;
+pub use crate::nic::{NicCounters as SimCounters, NicVerdict as SimVerdict};
 
 /// Maximum number of bytes of a frame.
 pub const FRAME_BYTES_MAX: usize = 16_384;
@@ -47,44 +47,13 @@ unsafe extern "C" {
     fn ls_sim_counters(sim: *const c_void, counters: *mut u64, drops: *mut u64);
 }
 
-/// Error of the simulation.
-#[derive(Debug, thiserror::Error)]
-pub enum SimError {
-    /// The memory for the simulation cannot be allocated.
-    #[error("rtl: no memory for the simulated NIC")]
-    NoMemory,
-    /// The RTL broke a rule of its streams, or a frame did not leave.
-    #[error("rtl: the simulated NIC failed: {0}")]
-    Fault(String),
-}
-
-/// Decision of the NIC about a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SimVerdict {
-    /// The frame went to the host unchanged.
-    Forward,
-    /// The reply went to the network.
-    Reply,
-    /// The frame was dropped; the counters have the reason.
-    Drop,
-}
-
 /// Frame after the NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameLeft {
     /// Decision.
-    pub verdict: SimVerdict,
+    pub verdict: NicVerdict,
     /// Bytes that left; empty after a drop.
     pub frame: Vec<u8>,
-}
-
-/// Counters of the NIC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SimCounters {
-    /// Counters of `spv`, by [`SpvCounter`].
-    pub spv: [u64; COUNTERS],
-    /// Drops, by [`DropReason`].
-    pub drops: [u64; DROPS],
 }
 
 /// Simulated NIC.
@@ -98,12 +67,12 @@ impl Simulation {
     /// Returns a NIC after its reset: no addresses, an empty table, no lease.
     ///
     /// # Errors
-    /// [`SimError::NoMemory`]
-    pub fn new() -> Result<Self, SimError> {
+    /// [`RtlError::NoMemory`]
+    pub fn new() -> Result<Self, RtlError> {
         // SAFETY: the function has no requirements.
         NonNull::new(unsafe { ls_sim_new() })
             .map(Self)
-            .ok_or(SimError::NoMemory)
+            .ok_or(RtlError::NoMemory)
     }
 
     /// Sets the clock of the leases, which does not advance by itself.
@@ -115,8 +84,8 @@ impl Simulation {
     /// Executes commands in their order. Returns the number of cycles.
     ///
     /// # Errors
-    /// [`SimError::Fault`] if a barrier does not complete.
-    pub fn execute(&mut self, commands: &[Command]) -> Result<u64, SimError> {
+    /// [`RtlError::Fault`] if a barrier does not complete.
+    pub fn execute(&mut self, commands: &[Command]) -> Result<u64, RtlError> {
         let bytes: Vec<u8> = commands.iter().flat_map(|command| command.0).collect();
         // SAFETY: the pointer is valid until `drop`, and `bytes` has `commands.len()` commands of 64 bytes.
         match unsafe { ls_sim_command(self.0.as_ptr(), bytes.as_ptr(), commands.len()) } {
@@ -129,8 +98,8 @@ impl Simulation {
     /// cycles.
     ///
     /// # Errors
-    /// [`SimError::Fault`], also if a frame is empty or longer than [`FRAME_BYTES_MAX`].
-    pub fn run(&mut self, frames: &[Vec<u8>], pauses: Pauses) -> Result<(Vec<FrameLeft>, u64), SimError> {
+    /// [`RtlError::Fault`], also if a frame is empty or longer than [`FRAME_BYTES_MAX`].
+    pub fn run(&mut self, frames: &[Vec<u8>], pauses: Pauses) -> Result<(Vec<FrameLeft>, u64), RtlError> {
         let joined = frames.concat();
         let lengths: Vec<u32> = frames.iter().map(|frame| frame.len() as u32).collect();
         let (mut out, mut out_lengths) = (vec![0; joined.len()], vec![0u32; frames.len()]);
@@ -155,11 +124,7 @@ impl Simulation {
         let (mut left, mut at) = (Vec::with_capacity(frames.len()), 0);
         for ((frame, length), verdict) in frames.iter().zip(out_lengths).zip(verdicts) {
             left.push(FrameLeft {
-                verdict: match verdict {
-                    0 => SimVerdict::Forward,
-                    1 => SimVerdict::Reply,
-                    _ => SimVerdict::Drop,
-                },
+                verdict: NicVerdict::from_number(verdict),
                 frame: out[at..at + length as usize].to_vec(),
             });
             at += frame.len();
@@ -174,8 +139,8 @@ impl Simulation {
     }
 
     /// Returns the counters.
-    pub fn counters(&self) -> SimCounters {
-        let mut counters = SimCounters::default();
+    pub fn counters(&self) -> NicCounters {
+        let mut counters = NicCounters::default();
         // SAFETY: the pointer is valid until `drop`, and both arrays have the sizes of ls_sim.h.
         unsafe {
             ls_sim_counters(
@@ -187,14 +152,49 @@ impl Simulation {
         counters
     }
 
-    fn fault(&self) -> SimError {
+    fn fault(&self) -> RtlError {
         // SAFETY: the pointer is valid until `drop`; the text is a C string that lives as long as the program.
         let text = unsafe { ls_sim_fault(self.0.as_ptr()) };
         if text.is_null() {
-            return SimError::Fault("no description".into());
+            return RtlError::Fault("no description".into());
         }
         // SAFETY: see above.
-        SimError::Fault(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+        RtlError::Fault(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    }
+}
+
+impl Nic for Simulation {
+    fn execute(&mut self, commands: &[Command]) -> Result<(), RtlError> {
+        Self::execute(self, commands).map(drop)
+    }
+
+    fn process(&mut self, now_ns: u64, batch: &mut FrameBatch) -> Result<u64, RtlError> {
+        if batch.is_empty() {
+            return Ok(0);
+        }
+        self.set_now(now_ns);
+        // SAFETY: the pointer is valid until `drop`. A batch has the sizes that ls_sim.h requires: one length and one
+        // verdict for each frame, and as much room for what leaves as for its frames. Null pauses mean none.
+        let cycles = unsafe {
+            ls_sim_run(
+                self.0.as_ptr(),
+                batch.input.as_ptr(),
+                batch.lengths.as_ptr(),
+                batch.lengths.len(),
+                std::ptr::null(),
+                batch.output.as_mut_ptr(),
+                batch.output_lengths.as_mut_ptr(),
+                batch.verdicts.as_mut_ptr(),
+            )
+        };
+        match cycles {
+            0 => Err(self.fault()),
+            cycles => Ok(cycles),
+        }
+    }
+
+    fn counters(&self) -> NicCounters {
+        Self::counters(self)
     }
 }
 

@@ -58,7 +58,7 @@ impl XdpAttachment {
         check_pins: impl Fn(&Pins) -> anyhow::Result<()>,
         warnings: &mut Vec<String>,
     ) -> anyhow::Result<Self> {
-        if listens.is_empty() || config.kind == DatapathKind::Socket {
+        if listens.is_empty() || !config.kind.may_be_xdp() {
             return Ok(Self::none());
         }
         match load_programs(config, listens, programs, check_pins, warnings) {

@@ -2,6 +2,7 @@
 
 use crate::config::{ConfigIssue, Issues, Section};
 use clap::ValueEnum;
+use lineside_rtl::InterfaceAddress;
 use lineside_xdp::XdpMode;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -9,6 +10,8 @@ use std::time::Duration;
 
 /// Maximum number of interfaces of one process.
 pub const INTERFACES_MAX: usize = 8;
+/// Maximum number of addresses of this machine at the TAP device.
+const TAP_ADDRESSES_MAX: usize = 8;
 
 /// The section `[datapath]`; `lineside.toml` explains every key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +37,10 @@ pub struct DatapathConfig {
     pub keep_fast_path: bool,
     /// Directory of a BPF file system in which maps and links are pinned.
     pub pin_dir: PathBuf,
+    /// Name of the TAP device that the datapath `rtl` creates.
+    pub tap: String,
+    /// Addresses of this machine at the TAP device, with the lengths of their prefixes.
+    pub tap_addresses: Vec<String>,
 }
 
 /// Datapath of the fast paths.
@@ -46,6 +53,18 @@ pub enum DatapathKind {
     Socket,
     /// XDP programs, in the network driver.
     Xdp,
+    /// The simulated FPGA NIC, at a TAP device.
+    Rtl,
+}
+
+impl DatapathKind {
+    /// Returns true if the server loads XDP programs with this datapath.
+    pub const fn may_be_xdp(self) -> bool {
+        match self {
+            Self::Auto | Self::Xdp => true,
+            Self::Socket | Self::Rtl => false,
+        }
+    }
 }
 
 /// Mode in which XDP programs are attached.
@@ -72,6 +91,8 @@ impl Default for DatapathConfig {
             stall_s: 5,
             keep_fast_path: false,
             pin_dir: lineside_xdp::DEFAULT_PIN_DIR.into(),
+            tap: "lineside0".into(),
+            tap_addresses: vec!["10.77.0.1/24".into()],
         }
     }
 }
@@ -100,6 +121,13 @@ impl DatapathConfig {
         } else {
             check_interfaces(&config.interfaces, &mut issues);
         }
+        check_name("tap", &config.tap, &mut issues);
+        check_tap_addresses(&config.tap_addresses, &mut issues);
+        if config.kind == DatapathKind::Rtl && config.keep_fast_path {
+            let what =
+                "true: the NIC of the datapath `rtl` always ends with its server; remove keep_fast_path";
+            issues.add("keep_fast_path", what);
+        }
         if !config.pin_dir.is_absolute() {
             issues.add(
                 "pin_dir",
@@ -115,6 +143,12 @@ impl DatapathConfig {
             section.set("interfaces", names);
             section.set("interface", "");
         }
+    }
+
+    /// Returns the addresses of this machine at the TAP device.
+    pub fn tap_networks(&self) -> Vec<InterfaceAddress> {
+        let parsed = self.tap_addresses.iter();
+        parsed.filter_map(|text| InterfaceAddress::parse(text)).collect()
     }
 
     /// Returns the time after which a host that answers no waiting request makes the process unhealthy.
@@ -145,6 +179,25 @@ fn check_interfaces(names: &[String], issues: &mut Issues) {
         check_name("interfaces", name, issues);
         if names[..place].contains(name) {
             issues.add("interfaces", format!("{name:?} is listed twice"));
+        }
+    }
+}
+
+/// Adds an issue for each address that is not written as `ADDRESS/BITS`, and for a wrong number of addresses.
+fn check_tap_addresses(addresses: &[String], issues: &mut Issues) {
+    if !(1..=TAP_ADDRESSES_MAX).contains(&addresses.len()) {
+        let what = format!(
+            "{} addresses: must be 1 to {TAP_ADDRESSES_MAX} addresses",
+            addresses.len()
+        );
+        issues.add("tap_addresses", what);
+    }
+    for text in addresses {
+        if InterfaceAddress::parse(text).is_none() {
+            let what = format!(
+                "{text:?}: must be an address with the length of its prefix, such as \"10.77.0.1/24\""
+            );
+            issues.add("tap_addresses", what);
         }
     }
 }

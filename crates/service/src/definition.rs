@@ -1,7 +1,7 @@
 //! Registration of a service, and the stages of its life: configured, started, stopped.
 
 use crate::config::{ConfigIssue, Section};
-use crate::{DatapathConfig, Rights, StatusBuilder, XdpAttachment};
+use crate::{DatapathConfig, NicAttachment, NicProgram, Rights, StatusBuilder, XdpAttachment};
 use lineside_net::SocketOptions;
 use lineside_util::data_dir::Kind;
 use lineside_xdp::ProgramSpec;
@@ -182,6 +182,11 @@ pub trait Service: Send {
         None
     }
 
+    /// Returns the fast path of the service in the RTL, or `None` if it has none there.
+    fn nic_program(&self) -> Option<NicProgram> {
+        None
+    }
+
     /// Starts the service: fills the fast-path table, listens, and serves.
     ///
     /// # Errors
@@ -195,11 +200,18 @@ pub struct StartContext {
     pub datapath: DatapathConfig,
     /// The XDP programs of all services at their interfaces. Empty if the datapath is `socket`.
     pub attachment: Arc<XdpAttachment>,
+    /// The NIC of the datapath `rtl`; `None` on the other datapaths.
+    pub nic: Option<Arc<NicAttachment>>,
     /// Warnings for the operator. The daemon prints them after all services have started.
     pub warnings: Vec<String>,
 }
 
 impl StartContext {
+    /// Returns the NIC if the service that listens on `listen` answers there.
+    pub fn nic_of(&self, listen: SocketAddr) -> Option<&Arc<NicAttachment>> {
+        self.nic.as_ref().filter(|nic| nic.serves(listen))
+    }
+
     /// Returns the options of the socket datapath for a service that listens on `listen`.
     pub fn socket_options(&self, listen: SocketAddr) -> SocketOptions {
         SocketOptions {

@@ -1,6 +1,6 @@
-//! Frontend of a service: its socket datapath, and the XDP programs that answer before it.
+//! Frontend of a service: its socket datapath, and the XDP programs or the NIC that answer before it.
 
-use crate::{ServiceStatus, StartContext, StatusBuilder, XdpAttachment};
+use crate::{NicAttachment, ServiceStatus, StartContext, StatusBuilder, XdpAttachment};
 use lineside_fastpath::lease;
 use lineside_net::SocketDatapath;
 use lineside_util::counted;
@@ -12,11 +12,13 @@ use std::time::Duration;
 /// Time after a refused connection for which the process counts as unhealthy.
 const RECENT: Duration = Duration::from_secs(60);
 
-/// The socket datapath of a running service, and the XDP programs that answer before it.
+/// The socket datapath of a running service, and the XDP programs or the NIC that answer before it.
 pub struct Frontend {
     /// Socket datapath of the service.
     pub socket: SocketDatapath,
     attachment: Arc<XdpAttachment>,
+    /// NIC in which the fast path answers; `None` on the other datapaths.
+    nic: Option<Arc<NicAttachment>>,
     stall: Duration,
 }
 
@@ -39,6 +41,7 @@ impl Frontend {
     /// Connects the socket datapath of a service with the XDP programs of all services.
     pub fn new(socket: SocketDatapath, context: &StartContext) -> Self {
         Self {
+            nic: context.nic_of(socket.local_addr()).cloned(),
             socket,
             attachment: Arc::clone(&context.attachment),
             stall: context.datapath.stall(),
@@ -47,6 +50,9 @@ impl Frontend {
 
     /// Returns a short description of where the fast path answers.
     pub fn description(&self) -> String {
+        if let Some(nic) = &self.nic {
+            return format!("rtl datapath, {SIMULATED} on {}", nic.tap());
+        }
         let attached = self.attachment.attached(self.socket.local_addr());
         if attached.is_empty() {
             return "socket datapath".into();
@@ -69,7 +75,12 @@ impl Frontend {
         let attached = self.attachment.attached(listen);
         let mut status = ServiceStatus {
             name: service.into(),
-            datapath: if attached.is_empty() { "socket" } else { "xdp" }.into(),
+            datapath: match &self.nic {
+                Some(_) => "rtl",
+                None if attached.is_empty() => "socket",
+                None => "xdp",
+            }
+            .into(),
             listen: listen.to_string(),
             lease_left_ms: Some(lease_until_ns.load(Relaxed).saturating_sub(lease::now_ns()) / 1_000_000),
             ..ServiceStatus::default()
@@ -89,8 +100,34 @@ impl Frontend {
             Some(Err(error)) => out.problems.push(error.to_string()),
             None => {}
         }
+        if let Some(nic) = &self.nic {
+            add_nic(&mut status, nic, counted, out);
+        }
         status
     }
+}
+
+/// Mode of the NIC in a status.
+const SIMULATED: &str = "simulated NIC";
+
+/// Adds the counters of a service in the NIC to a status.
+fn add_nic<const N: usize>(
+    status: &mut ServiceStatus,
+    nic: &NicAttachment,
+    counted: &Counted<N>,
+    out: &mut StatusBuilder,
+) {
+    status.interface = Some(nic.tap().into());
+    status.mode = Some(SIMULATED.into());
+    if let Some((fastpath, drops)) = nic.counts::<N>(counted.slot) {
+        status.set_fastpath_replies("rtl", fastpath[counted.replies]);
+        status.set_counters("rtl", counted.names.into_iter().zip(fastpath));
+        status.set_drops("rtl", drops);
+    }
+    let figures = nic.figures().into_iter();
+    let figures: serde_json::Map<_, _> = figures.map(|(name, value)| (name.into(), value.into())).collect();
+    status.details.insert("nic".into(), figures.into());
+    out.problems.extend(nic.problem());
 }
 
 /// Returns the problem of a service whose host has answered nothing for at least `stall`, or `None` if it works.

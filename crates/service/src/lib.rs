@@ -19,9 +19,9 @@
 //! ```
 //!
 //! [`config`] reads sections and reports all issues with line numbers. [`address`] reads addresses. [`status`] holds
-//! the data that the console shows. [`XdpAttachment`] and [`Frontend`] connect a service to the datapaths.
-//! [`LeaseRenewal`] renews a lease. [`RunningLeased`] implements [`Running`] for a service with one fast path under a
-//! lease and one host.
+//! the data that the console shows. [`XdpAttachment`], [`NicAttachment`] and [`Frontend`] connect a service to the
+//! datapaths. [`LeaseRenewal`] renews a lease. [`RunningLeased`] implements [`Running`] for a service with one fast
+//! path under a lease and one host.
 //!
 //! ```
 //! use lineside_service::ByteSize;
@@ -49,6 +49,7 @@ mod definition;
 mod descriptors;
 mod frontend;
 mod leased;
+mod nic;
 mod optional_address;
 mod renewal;
 mod rights;
@@ -64,6 +65,7 @@ pub use definition::{
 pub use descriptors::raise_open_files_limit;
 pub use frontend::{Counted, Frontend, set_socket_counts, stall_problem};
 pub use leased::{Leased, RunningLeased, cannot_listen, report_lost_lease};
+pub use nic::{NicAttachment, NicProgram};
 pub use optional_address::OptionalAddress;
 pub use renewal::LeaseRenewal;
 pub use rights::{CallGroup, Rights};

@@ -25,7 +25,7 @@
 //! [`writer`] contains the only writer of this table. [`chain`] stores blocks and transactions, and [`host`] answers
 //! from the chain. [`follow`] fetches new blocks from a full node into the chain, and [`wallets`] presents the chain to
 //! the Electrum server. [`client`] sends requests and [`reply`] parses replies. [`datapath`] describes the XDP program
-//! and its maps to the loader.
+//! and its maps to the loader, and [`nic`] writes the table in the RTL.
 //!
 //! ```no_run
 //! use lineside_client::spv::Client;
@@ -48,6 +48,7 @@ mod frontends;
 pub mod host;
 #[rustfmt::skip] // generated
 pub mod layout;
+pub mod nic;
 pub mod reader;
 pub mod request;
 mod ring;

@@ -7,16 +7,18 @@ use crate::fastpath::SpvFastPath;
 use crate::follow::FollowOptions;
 use crate::frontends::{self, Frontends, Prepared};
 use crate::host::SpvHost;
+use crate::nic::{self, NicWriter};
 use crate::store::Store;
-use crate::writer::StoreWriter;
+use crate::writer::{SpvFill, StoreWriter};
 use anyhow::{Context, bail};
 use lineside_bitcoin_node::NodeUrl;
 use lineside_fastpath::{Readers, lease};
 use lineside_net::SocketDatapath;
+use lineside_rtl::REGISTER_SPV_PORT;
 use lineside_service::config::{ConfigIssue, Section, UsageError, section};
 use lineside_service::{
-    Counted, Endpoint, Frontend, Leased, Listen, NamedFile, Rights, Running, RunningLeased, Service,
-    ServiceDef, StartContext, StatusBuilder, Tip, cannot_listen,
+    Counted, Endpoint, Frontend, Leased, Listen, NamedFile, NicProgram, Rights, Running, RunningLeased,
+    Service, ServiceDef, StartContext, StatusBuilder, Tip, cannot_listen,
 };
 use lineside_util::counted;
 use lineside_util::hex::to_display;
@@ -168,12 +170,24 @@ impl Service for SpvService {
         ))
     }
 
+    fn nic_program(&self) -> Option<NicProgram> {
+        Some(NicProgram {
+            slot: SPV_SLOT,
+            listen: self.config.listen,
+            port_register: REGISTER_SPV_PORT,
+        })
+    }
+
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
         let Self { config, prepared } = *self;
         let prepared =
             prepared.context("internal error: the sockets of spv were not opened before the start")?;
         let chain = open_chain(&config, &mut context.warnings)?;
-        let geometry = config.geometry();
+        let nic = context.nic_of(config.listen).cloned();
+        let geometry = match &nic {
+            Some(_) => nic::geometry(config.geometry()),
+            None => config.geometry(),
+        };
         let mut programs = context.attachment.programs();
         let readers = Readers::new(programs.is_some());
         let store = Arc::new(match programs.as_mut() {
@@ -189,7 +203,11 @@ impl Service for SpvService {
             store.format(&geometry)?;
             (writer, false)
         };
-        let host = SpvHost::new(chain, Box::new(writer), readers.clone(), config.paper_format);
+        let writer: Box<dyn SpvFill + Send> = match &nic {
+            Some(nic) => Box::new(NicWriter::new(writer, Arc::clone(&store), nic.queue())),
+            None => Box::new(writer),
+        };
+        let host = SpvHost::new(chain, writer, readers.clone(), config.paper_format);
         let host = host
             .with_tables(config.tables())
             .with_tree_cache(config.memory_max.bytes() / 8)
@@ -202,8 +220,17 @@ impl Service for SpvService {
         let fastpath = Arc::new(SpvFastPath::new(Arc::clone(&store)));
         let options = context.socket_options(config.listen);
         let (answers_first, answers_rest) = (Arc::clone(&fastpath) as _, Arc::clone(&host) as _);
-        let socket = SocketDatapath::start(options, answers_first, answers_rest, &readers)
-            .with_context(|| cannot_listen(DEF.name, config.listen))?;
+        let socket = match &nic {
+            Some(nic) => SocketDatapath::start_on(
+                nic.sockets(&options),
+                options,
+                answers_first,
+                answers_rest,
+                &readers,
+            ),
+            None => SocketDatapath::start(options, answers_first, answers_rest, &readers),
+        };
+        let socket = socket.with_context(|| cannot_listen(DEF.name, config.listen))?;
         let status_host = Arc::clone(&host);
         let options = FollowOptions::new(config.min_confirmations, config.prefill.blocks());
         let frontends = Frontends::start(prepared, &host, options)?;

@@ -10,6 +10,7 @@ use lineside_fastpath::hash;
 use lineside_fastpath::memory::Table;
 use lineside_wire::{SPV_HEADER_BYTES, SPV_PROOF_DEPTH_MAX, SPV_TREE_HEAD_NODES};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// TXID, block hash or Merkle root in wire byte order: the order of hashing, not the reversed order that explorers
@@ -219,6 +220,11 @@ impl Store {
     /// two TXIDs with equal first 16 bytes, an attacker makes about 2^64 transactions. To overflow a set, the attacker
     /// needs five such TXIDs, which costs far more.
     pub fn set(&self, txid: &[u64; 4]) -> &[SpvLine] {
+        &self.lines.as_slice()[self.set_range(txid)]
+    }
+
+    /// Returns the numbers of the lines of the set to which `txid` belongs.
+    pub(crate) fn set_range(&self, txid: &[u64; 4]) -> Range<usize> {
         let control = self.control();
         let set_bits = control.set_bits.load(Relaxed);
         let ways = control.ways.load(Relaxed) as usize;
@@ -227,7 +233,7 @@ impl Store {
         } else {
             (hash::index_hash([txid[0], txid[1]], &control.key) >> (64 - set_bits)) as usize
         };
-        &self.lines.as_slice()[set * ways..(set + 1) * ways]
+        set * ways..(set + 1) * ways
     }
 }
 

@@ -28,6 +28,13 @@ pub struct Ticket {
     generation: u32,
 }
 
+impl Ticket {
+    /// Returns the slot of the block.
+    pub(crate) const fn slot(self) -> u32 {
+        self.slot
+    }
+}
+
 /// Counters of a writer, for the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriterCounts {
@@ -163,6 +170,11 @@ impl StoreWriter {
             Some(nodes) if word != 0 && depth == depth_of(count) => self.ring.adopt(nodes, slot, word),
             _ => false,
         }
+    }
+
+    /// Returns the slot of the block with this hash; `None` if the block has no slot.
+    pub(crate) fn slot_of(&self, hash: &Hash) -> Option<u32> {
+        self.slots.get(hash).copied()
     }
 
     fn clear(&self) {

@@ -149,7 +149,7 @@ impl Service for TransferService {
                            mode `durable` if a power failure must not lose them";
             context.warnings.push(warning.into());
             self.geometry.rings = match context.datapath.kind {
-                DatapathKind::Socket => context.datapath.socket_threads() as u32,
+                DatapathKind::Socket | DatapathKind::Rtl => context.datapath.socket_threads() as u32,
                 DatapathKind::Auto | DatapathKind::Xdp => datapath::rings()?,
             };
         }
@@ -276,7 +276,7 @@ fn folder_of(file: &Path) -> PathBuf {
 
 /// Refuses to start next to a fast path in the other mode that a killed server left at one of these interfaces.
 fn mode_as_pinned(config: &TransferConfig, datapath: &DatapathConfig) -> anyhow::Result<()> {
-    if datapath.kind == DatapathKind::Socket {
+    if !datapath.kind.may_be_xdp() {
         return Ok(());
     }
     let is_express = config.mode == TransferMode::Express;

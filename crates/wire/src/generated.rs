@@ -2077,6 +2077,17 @@ pub mod metric {
         passes: false,
         help: "requests that the XDP program passed to the socket datapath, which counts them again",
     };
+    /// requests that the NIC of the datapath rtl passed to the socket datapath, which counts them again
+    pub const RTL_PASSED: Metric = Metric {
+        name: "lineside_rtl_passed_total",
+        key: "rtl_passed",
+        service: None,
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["service", "reason"],
+        passes: false,
+        help: "requests that the NIC of the datapath rtl passed to the socket datapath, which counts them again",
+    };
     /// requests answered by the fast path
     pub const FASTPATH_REPLIES: Metric = Metric {
         name: "lineside_fastpath_replies_total",
@@ -3322,7 +3333,7 @@ pub mod metric {
     };
 
     /// All metrics, in the order of spec/.
-    pub const ALL: [&Metric; 121] = [
+    pub const ALL: [&Metric; 122] = [
         &BUILD_INFO,
         &SERVICE_INFO,
         &UPTIME,
@@ -3331,6 +3342,7 @@ pub mod metric {
         &LEASE_LEFT,
         &REQUESTS,
         &XDP_PASSED,
+        &RTL_PASSED,
         &FASTPATH_REPLIES,
         &HOST_REPLIES,
         &QUEUE_FULL,

@@ -3,7 +3,7 @@
 use super::{Finding, Level};
 use crate::config::CheckedConfig;
 use crate::privileges;
-use caps::CapSet;
+use caps::{CapSet, Capability};
 use lineside_service::{DatapathConfig, DatapathKind, Listen, Service};
 use lineside_xdp::{Interface, Pins, XdpDatapath, XdpError, attached, harmful_offloads, native_needs};
 use std::fs;
@@ -22,6 +22,9 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
             "datapath",
             "sockets: rights, BPF and the interfaces are not checked",
         )];
+    }
+    if datapath.kind == DatapathKind::Rtl {
+        return vec![simulated_nic(), tap_rights(), tap_device(&datapath.tap)];
     }
     if !config.services.is_empty() && config.enabled().next().is_some() && !config.enabled().any(has_program)
     {
@@ -48,6 +51,51 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
 /// Returns true if an XDP program can answer for the service.
 fn has_program(service: &dyn Service) -> bool {
     service.program().is_some()
+}
+
+fn simulated_nic() -> Finding {
+    match lineside_rtl::HAS_SIMULATED_NIC {
+        true => Finding::ok("nic", "this program has the simulated NIC"),
+        false => Finding::failed(
+            "nic",
+            "this program was built without the simulated NIC",
+            "run `make rtl-setup`, then build with `--features rtl`, or set another `kind` in [datapath]",
+        ),
+    }
+}
+
+fn tap_rights() -> Finding {
+    let needed = [Capability::CAP_NET_ADMIN, Capability::CAP_SYS_ADMIN];
+    let is_missing = |one: &Capability| !caps::has_cap(None, CapSet::Effective, *one).unwrap_or(false);
+    match needed.iter().any(is_missing) {
+        false => Finding::ok(
+            "rights",
+            "this process may create a TAP device and a network namespace",
+        ),
+        true => Finding::failed(
+            "rights",
+            "this process lacks CAP_NET_ADMIN or CAP_SYS_ADMIN",
+            "run as root, or set another `kind` in [datapath]",
+        ),
+    }
+}
+
+fn tap_device(name: &str) -> Finding {
+    if Path::new("/sys/class/net").join(name).exists() {
+        return Finding::failed(
+            "tap",
+            format!("there is already an interface {name}"),
+            "stop the server that has it, or set another name as `tap` in [datapath]",
+        );
+    }
+    match Path::new("/dev/net/tun").exists() {
+        true => Finding::ok("tap", "the kernel offers TAP devices (/dev/net/tun)"),
+        false => Finding::failed(
+            "tap",
+            "there is no /dev/net/tun",
+            "run `modprobe tun`; in a container, give it the device /dev/net/tun",
+        ),
+    }
 }
 
 fn rights() -> Finding {

@@ -1,0 +1,256 @@
+//! The NIC of the datapath `rtl`: the simulated NIC at a TAP device, and the services that answer there.
+
+use crate::config::UsageError;
+use crate::{DatapathConfig, DatapathKind};
+use anyhow::{Context, bail};
+use lineside_net::SocketOptions;
+use lineside_rtl::{
+    Bridge, Command, CommandQueue, InterfaceAddress, NetworkPlan, Nic, NicCounters, NicNetwork, simulated_nic,
+};
+use lineside_wire::{DropReason, SPV_SLOT};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Fast path of a service in the RTL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NicProgram {
+    /// Number of the service, the same as its slot in XDP.
+    pub slot: u32,
+    /// Address on which the service listens.
+    pub listen: SocketAddr,
+    /// Register that holds the UDP port of the service; 0 in it switches the fast path off.
+    pub port_register: u32,
+}
+
+/// The NIC of all services. The daemon creates it, starts its thread, lets the services answer, and finally removes it.
+pub struct NicAttachment {
+    programs: Vec<NicProgram>,
+    queue: Arc<CommandQueue>,
+    /// Name of the TAP device.
+    tap: String,
+    /// UDP sockets of the services, not bound, for each family: IPv4, IPv6.
+    sockets: Mutex<[Vec<OwnedFd>; 2]>,
+    /// The NIC and its network, until the thread starts.
+    idle: Mutex<Option<(Box<dyn Nic>, NicNetwork)>>,
+    bridge: OnceLock<Bridge>,
+}
+
+impl NicAttachment {
+    /// Creates the NIC and its TAP device for the services in `programs`. Returns `None` if the datapath is another
+    /// one. The process needs the rights for a TAP device and a network namespace during this call only.
+    ///
+    /// # Errors
+    /// The configuration does not fit together, the program has no NIC, or the devices cannot be created.
+    pub fn open(config: &DatapathConfig, programs: Vec<NicProgram>) -> anyhow::Result<Option<Self>> {
+        if config.kind != DatapathKind::Rtl {
+            return Ok(None);
+        }
+        let plan = plan(config, &programs)?;
+        let nic = simulated_nic().context("the datapath `rtl` cannot be used")?;
+        let mut network = NicNetwork::create(&plan).context("the datapath `rtl` cannot be used")?;
+        Ok(Some(Self {
+            programs,
+            queue: Arc::new(CommandQueue::new()?),
+            tap: plan.tap,
+            sockets: Mutex::new(std::mem::take(&mut network.sockets)),
+            idle: Mutex::new(Some((nic, network))),
+            bridge: OnceLock::new(),
+        }))
+    }
+
+    /// Starts the thread of the NIC. From then on it executes commands, and passes frames; no service answers yet.
+    ///
+    /// # Errors
+    /// The system's error if the thread cannot be started.
+    pub fn start(&self) -> anyhow::Result<()> {
+        if let Some((nic, network)) = lock(&self.idle).take() {
+            let bridge = Bridge::start(nic, network, Arc::clone(&self.queue));
+            let _ = self
+                .bridge
+                .set(bridge.context("the thread of the NIC cannot be started")?);
+        }
+        Ok(())
+    }
+
+    /// Lets all services answer in the NIC.
+    pub fn attach(&self) {
+        for program in &self.programs {
+            let port = program.listen.port().to_le_bytes();
+            self.queue.add(&[Command::register(program.port_register, &port)]);
+        }
+        self.queue.flush();
+    }
+
+    /// Ends the NIC and removes its devices. A second call does nothing.
+    pub fn detach(&self) {
+        lock(&self.idle).take();
+        if let Some(bridge) = self.bridge.get() {
+            bridge.stop();
+        }
+    }
+
+    /// Returns the queue of commands by which a service fills its table in the NIC.
+    pub fn queue(&self) -> Arc<CommandQueue> {
+        Arc::clone(&self.queue)
+    }
+
+    /// Returns true if the service that listens at `listen` answers in the NIC.
+    pub fn serves(&self, listen: SocketAddr) -> bool {
+        self.programs.iter().any(|program| program.listen == listen)
+    }
+
+    /// Returns the sockets for a service with these options. They belong to the network of the NIC.
+    pub fn sockets(&self, options: &SocketOptions) -> Vec<OwnedFd> {
+        let all = &mut lock(&self.sockets)[usize::from(options.listen.is_ipv6())];
+        let rest = all.len().saturating_sub(options.sockets());
+        all.split_off(rest)
+    }
+
+    /// Returns the name of the TAP device.
+    pub fn tap(&self) -> &str {
+        &self.tap
+    }
+
+    /// Returns the counters of the service in `slot`, and its drops. `None` for a service that the NIC does not have,
+    /// and before the NIC runs.
+    pub fn counts<const N: usize>(&self, slot: u32) -> Option<([u64; N], [u64; DropReason::ALL.len()])> {
+        let counters: NicCounters = self.bridge.get()?.counters();
+        let of_service = (slot == SPV_SLOT).then_some(&counters.spv[..])?;
+        Some((of_service.try_into().ok()?, counters.drops))
+    }
+
+    /// Returns figures about the thread of the NIC, by their names. Empty before it runs.
+    pub fn figures(&self) -> Vec<(&'static str, u64)> {
+        let bridge = self.bridge.get();
+        bridge.map_or_else(Vec::new, |bridge| bridge.counts().all().into())
+    }
+
+    /// Returns the problem of a NIC that has failed.
+    pub fn problem(&self) -> Option<String> {
+        let fault = self.bridge.get()?.fault()?;
+        Some(format!(
+            "{fault}; the host answers all requests, restart the server to use the NIC again"
+        ))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the description of the network in which the services of `programs` have their addresses.
+fn plan(config: &DatapathConfig, programs: &[NicProgram]) -> anyhow::Result<NetworkPlan> {
+    if programs.is_empty() {
+        bail!(UsageError(
+            "[datapath] kind = \"rtl\": no enabled service has a fast path in the RTL; enable [spv], or set another \
+             kind"
+            .into()
+        ));
+    }
+    let clients = config.tap_networks();
+    let mut own: Vec<InterfaceAddress> = Vec::new();
+    let mut sockets = [0; 2];
+    for NicProgram { listen, .. } in programs {
+        let Some(network) = clients.iter().find(|client| client.contains(listen.ip())) else {
+            bail!(UsageError(not_in_network(*listen, &clients)));
+        };
+        if network.address == listen.ip() || listen.port() == 0 {
+            bail!(UsageError(format!(
+                "{listen}: the address of the NIC must have a port other than 0, and cannot be {}, which this machine \
+                 has in `tap_addresses`; {}",
+                network.address,
+                example(network)
+            )));
+        }
+        let address = InterfaceAddress {
+            address: listen.ip(),
+            prefix_bits: network.prefix_bits,
+        };
+        if !own.contains(&address) {
+            own.push(address);
+        }
+        let threads = config.socket_threads();
+        let options = SocketOptions {
+            listen: *listen,
+            threads,
+            queue: config.queue,
+        };
+        sockets[usize::from(listen.is_ipv6())] += options.sockets();
+    }
+    Ok(NetworkPlan {
+        tap: config.tap.clone(),
+        clients,
+        own,
+        sockets,
+    })
+}
+
+fn not_in_network(listen: SocketAddr, clients: &[InterfaceAddress]) -> String {
+    let networks: Vec<_> = clients.iter().map(ToString::to_string).collect();
+    let remedy = clients.first().map(example).unwrap_or_default();
+    format!(
+        "{listen} is in no network of the TAP device ({}), so the NIC cannot have this address; {remedy}",
+        networks.join(", ")
+    )
+}
+
+/// Returns the remedy for a wrong address: an example in `network`.
+fn example(network: &InterfaceAddress) -> String {
+    let example = match network.address {
+        std::net::IpAddr::V4(v4) => std::net::Ipv4Addr::from(u32::from(v4) ^ 3).into(),
+        std::net::IpAddr::V6(v6) => std::net::IpAddr::from(std::net::Ipv6Addr::from(u128::from(v6) ^ 3)),
+    };
+    format!(
+        "set `listen` of the service to another address there, such as {}",
+        SocketAddr::new(example, lineside_wire::SPV_PORT)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lineside_rtl::REGISTER_SPV_PORT;
+
+    fn planned(listens: &[&str]) -> Result<NetworkPlan, String> {
+        let config = DatapathConfig {
+            kind: DatapathKind::Rtl,
+            threads: 2,
+            ..DatapathConfig::default()
+        };
+        let program = |listen: &&str| NicProgram {
+            slot: SPV_SLOT,
+            listen: listen.parse().unwrap(),
+            port_register: REGISTER_SPV_PORT,
+        };
+        let programs: Vec<_> = listens.iter().map(program).collect();
+        plan(&config, &programs).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_nic_has_the_addresses_of_its_services() {
+        let plan = planned(&["10.77.0.2:7701", "10.77.0.2:7702"]).unwrap();
+        assert_eq!((plan.tap.as_str(), plan.sockets), ("lineside0", [6, 0]));
+        assert_eq!(plan.own.len(), 1);
+        assert_eq!(plan.own[0].to_string(), "10.77.0.2/24");
+    }
+
+    #[test]
+    fn an_address_that_the_nic_cannot_have_is_refused_with_an_example() {
+        for (listens, why) in [
+            (
+                &["127.0.0.1:7701"][..],
+                "is in no network of the TAP device (10.77.0.1/24)",
+            ),
+            (&["127.0.0.1:7701"], "such as 10.77.0.2:7701"),
+            (&["0.0.0.0:7701"], "is in no network"),
+            (&["[::1]:7701"], "is in no network"),
+            (&["10.77.0.1:7701"], "cannot be 10.77.0.1"),
+            (&["10.77.0.2:0"], "a port other than 0"),
+            (&[], "no enabled service has a fast path in the RTL"),
+        ] {
+            let said = planned(listens).unwrap_err();
+            assert!(said.contains(why), "{listens:?}: {said}");
+        }
+    }
+}
