@@ -139,7 +139,35 @@ module ls_nic
       .counters_o(counters),
       .drops_o(drops),
       .frame_passed_o,
-      .passed_verdict_o
+      .passed_verdict_o,
+      // The lines are on the chip, so the port to external memory is not used.
+      .m_axi_awaddr(),
+      .m_axi_awlen(),
+      .m_axi_awsize(),
+      .m_axi_awburst(),
+      .m_axi_awvalid(),
+      .m_axi_awready(1'b0),
+      .m_axi_wdata(),
+      .m_axi_wstrb(),
+      .m_axi_wlast(),
+      .m_axi_wvalid(),
+      .m_axi_wready(1'b0),
+      .m_axi_bresp('0),
+      .m_axi_bvalid(1'b0),
+      .m_axi_bready(),
+      .m_axi_araddr(),
+      .m_axi_arlen(),
+      .m_axi_arsize(),
+      .m_axi_arburst(),
+      .m_axi_arvalid(),
+      .m_axi_arready(1'b0),
+      .m_axi_rdata('0),
+      .m_axi_rresp('0),
+      .m_axi_rlast(1'b0),
+      .m_axi_rvalid(1'b0),
+      .m_axi_rready(),
+      .memory_counters_o(),
+      .lines_done_o()
   );
 
 endmodule

@@ -6,6 +6,8 @@ common/ls_ram_fifo.sv
 common/ls_delay.sv
 common/ls_index_hash.sv
 pipeline/ls_pipeline_pkg.sv
+pipeline/ls_endpoint.sv
+pipeline/ls_barrier.sv
 pipeline/ls_window.sv
 pipeline/ls_classify.sv
 pipeline/ls_emit.sv
@@ -14,6 +16,9 @@ spv/ls_spv_request.sv
 spv/ls_spv_lookup.sv
 spv/ls_spv_reply.sv
 spv/ls_spv_commands.sv
+spv/ls_spv_memory_read.sv
+spv/ls_spv_memory_write.sv
+spv/ls_spv_memory.sv
 spv/ls_spv_core.sv
 common/ls_clock.sv
 pipeline/ls_control_pkg.sv
