@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-LINESIDE_BINARY=$(realpath "${LINESIDE_BINARY:-target/release/lineside}")
+LINESIDE_BINARY=$(realpath -m "${LINESIDE_BINARY:-target/release/lineside}")
 export LINESIDE_BINARY
 if [ ! -x "$LINESIDE_BINARY" ]; then
     echo "bench-clients: there is no program $LINESIDE_BINARY; run \`cargo build --release -p lineside\`" >&2
