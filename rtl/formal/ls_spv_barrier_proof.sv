@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Proof of the barriers of ls_spv_commands: a barrier completes once, with its index, not before all frames have passed
+// that were accepted before it; no command is taken meanwhile. It completes at most two cycles after the last frame
+// that was accepted until one cycle after it has passed, whatever frames come later.
+//
+// Assumed: accepted_i and passed_i rise by at most one in a cycle, are 0 after a reset, and never differ by more than
+// 1,000 frames; passed_i is never ahead of accepted_i.
+
+module ls_spv_barrier_proof
+  import ls_pkg::*;
+(
+    input logic clk_i,
+    input logic rst_ni,
+
+    input logic valid_i,
+    input command_t command_i,
+    input logic [15:0] accepted_i,
+    input logic [15:0] passed_i
+);
+
+  logic ready;
+  logic [31:0] barrier;
+
+  ls_spv_commands #(
+      .LineBits (3),
+      .BlockBits(1)
+  ) u_dut (
+      .clk_i,
+      .rst_ni,
+      .s_command_valid_i(valid_i),
+      .s_command_ready_o(ready),
+      .s_command_i(command_i),
+      .accepted_i,
+      .passed_i,
+      .barrier_o(barrier),
+      .endpoint_o(),
+      .control_o(),
+      .line_write_o(),
+      .line_index_o(),
+      .line_generation_o(),
+      .line_block_o(),
+      .line_txid_o(),
+      .block_write_o(),
+      .block_index_o(),
+      .block_o()
+  );
+
+  logic is_first_q = 1'b1;
+  logic was_reset_q, take;
+  logic [15:0] accepted_q, passed_q;
+  assign take = valid_i && ready && command_i.op == CommandBarrier;
+
+  always_ff @(posedge clk_i) begin
+    is_first_q <= 1'b0;
+    was_reset_q <= !rst_ni;
+    accepted_q <= accepted_i;
+    passed_q <= passed_i;
+  end
+
+  always_comb begin
+    assume (!is_first_q || !rst_ni);
+    if (!is_first_q) begin
+      if (was_reset_q) assume (accepted_i == '0 && passed_i == '0);
+      else begin
+        assume (accepted_i == accepted_q || accepted_i == accepted_q + 16'd1);
+        assume (passed_i == passed_q || passed_i == passed_q + 16'd1);
+      end
+      assume (16'(accepted_i - passed_i) <= 16'd1000);
+    end
+  end
+
+  logic is_open_q, is_late_q;  // a barrier was taken and is not complete; it was taken in the last cycle
+  logic [31:0] index_q, barrier_q;
+  // Frames that were accepted before the barrier, or until one cycle after it, and have not passed.
+  logic [15:0] ahead, ahead_q, late, late_q;
+  logic [1:0] waited_q;  // cycles since no frame of `late` was left
+  logic has_passed;
+
+  assign has_passed = passed_i != passed_q;
+  assign ahead = ahead_q - 16'(has_passed && ahead_q != 0);
+  assign late = is_late_q ? accepted_i - passed_i : late_q - 16'(has_passed && late_q != 0);
+
+  always_ff @(posedge clk_i) begin
+    barrier_q <= barrier;
+    if (!rst_ni) begin
+      is_open_q <= 1'b0;
+      is_late_q <= 1'b0;
+      waited_q  <= '0;
+    end else begin
+      is_late_q <= take;
+      ahead_q <= ahead;
+      late_q <= late;
+      if (take) begin
+        is_open_q <= 1'b1;
+        index_q <= command_i.index;
+        ahead_q <= accepted_i - passed_i;
+        waited_q <= '0;
+      end else begin
+        if (ready) is_open_q <= 1'b0;
+        if (is_open_q && late == 0) waited_q <= waited_q + 2'd1;
+      end
+    end
+  end
+
+  always_comb begin
+    if (!is_first_q && !was_reset_q) begin
+      if (!is_open_q) assert (ready);
+      // The barrier output changes only when a barrier completes; then commands are taken again.
+      if (is_open_q && ready) assert (ahead_q == 0 && barrier == index_q);
+      else assert (barrier == barrier_q);
+      assert (!is_open_q || ready || waited_q < 2'd3);
+    end
+  end
+
+  // Relations that make the induction possible.
+  logic [15:0] difference;
+  assign difference = u_dut.barrier_at_q - passed_i;
+  always_comb begin
+    if (!is_first_q && was_reset_q) assert (ready && barrier == '0 && !is_open_q);
+    if (!is_first_q && !was_reset_q) begin
+      assert (is_late_q == (u_dut.valid_q && u_dut.command_q.op == CommandBarrier));
+      assert (!(u_dut.barrier_pending_q && is_late_q));
+      assert ((u_dut.barrier_pending_q || is_late_q) == (is_open_q && !ready));
+      if (is_open_q && !ready) assert (ahead <= late && late <= 16'd1000);
+      if (is_late_q) assert (u_dut.command_q.index == index_q && waited_q == 0);
+      if (u_dut.barrier_pending_q) begin
+        assert (u_dut.barrier_index_q == index_q);
+        assert (late == (difference[15] ? 16'd0 : difference) && (difference <= 16'd1000 || difference == 16'hffff));
+        assert (waited_q <= 2'd1 && (late == 0 || waited_q == 0));
+      end
+    end
+  end
+
+endmodule
