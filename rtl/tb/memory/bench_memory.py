@@ -2,7 +2,8 @@
 """Measures the simulated NIC with a table of 2^22 lines in external memory. Prints one JSON object.
 
 Cycles for each frame of 74 bytes, of which every one is looked up in memory, by the latency of the memory and the
-number of reads in flight; latency of hits in both levels; fills. The figures are cycles of the RTL.
+number of reads in flight; latency of hits in both levels; fills. The figures are cycles of the RTL. With `full`, all
+2^22 lines are filled, and random ones are asked for.
 """
 
 import json
@@ -14,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from memory_nic import MemoryNic  # noqa: E402
 
 from bench import CLOCK_HZ, frame  # noqa: E402
-from lineside_rtl import SpvHost, command, folded_sum, register  # noqa: E402
+from lineside_rtl import MASK_64, SpvHost, command, folded_sum, register  # noqa: E402
 
 LINE_BITS = 22
 COUNT = 6000
@@ -68,7 +69,26 @@ def latency_of(nic, one):
     return nic.latency()
 
 
+def full():
+    """Fills all lines, and asks for random ones, whose TXIDs have the number of the line in the low bits."""
+    nic, _ = filled(1)
+
+    def txid(line: int) -> bytes:
+        return line.to_bytes(4, "little") + (line * 0x9E3779B97F4A7C15 & MASK_64).to_bytes(8, "little") * 3 + b"full"
+
+    cycles = 0
+    for start in range(0, 1 << LINE_BITS, 1 << 16):
+        cycles += nic.command(*(command("line", line, 2, 0, txid(line)) for line in range(start, start + (1 << 16))))
+    chance = random.Random(2)
+    asked = [frame(txid(line)) for line in chance.sample(range(1 << LINE_BITS), 100_000)]
+    result = {"lines_filled": 1 << LINE_BITS, "cycles_per_fill": round(cycles / (1 << LINE_BITS), 4)}
+    print(json.dumps(result | run(nic, asked, (80, 400), 256, 16), indent=1))
+
+
 def main():
+    if "full" in sys.argv[1:]:
+        full()
+        return
     result = {"clock_hz_assumed": CLOCK_HZ, "lines": 1 << LINE_BITS, "throughput": [], "latency_cycles": {}}
     nic, frames = filled(1)
     for latency in LATENCIES:

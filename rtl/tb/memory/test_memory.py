@@ -198,6 +198,16 @@ def test_a_lease_or_epoch_that_ends_during_a_read_stops_the_answer(case):
     nic.close()
 
 
+def test_an_empty_line_does_not_lead_to_an_empty_block():
+    """A removed line keeps its TXID in memory, and a removed block its root; both have generation 0."""
+    nic, host = nic_of(2)
+    txid = txids_of(host, 1, random.Random(12))[0]
+    nic.command(line_of(host, txid, 3, 0), command("block", 3, 0, folded_sum(root_of(3)), root_of(3)))
+    assert nic.run([frame(txid)])[0].verdict == "forward"
+    assert nic.counters()["misses"] == 1 and nic.memory_counters()["found"] == 0
+    nic.close()
+
+
 def test_the_first_level_answers_what_was_read_once():
     nic, host = nic_of(4, latency=(300, 300), pauses=0)
     txid = txids_of(host, 1, random.Random(9))[0]
