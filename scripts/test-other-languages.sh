@@ -10,7 +10,7 @@ for name in btcd spv-peers dashboard c go python verify-python rtl; do
     bash "scripts/test-$name.sh" || failed+=("test-$name")
 done
 echo "test-rtl-transfer"
-LINESIDE_RTL_OPERATIONS=20000 bash scripts/test-rtl-transfer.sh lint sim || failed+=("test-rtl-transfer")
+LINESIDE_RTL_OPERATIONS=20000 bash scripts/test-rtl-transfer.sh lint sim nic || failed+=("test-rtl-transfer")
 if [ "${#failed[@]}" -gt 0 ]; then
     echo "test-other-languages: failed: ${failed[*]}" >&2
     exit 1
