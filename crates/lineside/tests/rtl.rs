@@ -52,6 +52,8 @@ fn wrong_values_of_the_datapath_are_refused() {
 mod with_the_feature {
     use super::*;
     use lineside_client::spv::Client;
+    use lineside_fastpath::{FastPath, Host, Reader, Readers, Reply, Source, Verdict};
+    use lineside_net::{SocketDatapath, SocketOptions};
     use lineside_service::{DatapathConfig, DatapathKind, NicAttachment, NicProgram};
     use lineside_spv::chain::Tip;
     use lineside_spv::nic::{NicWriter, geometry};
@@ -220,7 +222,7 @@ mod with_the_feature {
             assert_eq!(service["nic"]["unsent"], 0);
             let metrics = metrics();
             for line in [
-                "lineside_spv_hits_total{service=\"spv\",datapath=\"rtl\"} 4001",
+                "lineside_spv_hits_total{datapath=\"rtl\"} 4001",
                 "lineside_fastpath_replies_total{service=\"spv\",datapath=\"rtl\"} 4001",
                 "lineside_rtl_passed_total{service=\"spv\",reason=\"misses\"} 512",
             ] {
@@ -248,12 +250,31 @@ mod with_the_feature {
         });
     }
 
-    /// NIC with a table and no host: a request that it forwards is refused by the kernel.
+    /// Host that answers everything by one byte.
+    struct OneByte;
+
+    impl FastPath for OneByte {
+        fn answer(&self, _: Source, _now_ns: u64, _: &[u8], _: &mut Reply) -> Verdict {
+            Verdict::Forward
+        }
+    }
+
+    impl Host for OneByte {
+        fn serve(&self, _: Source, _: &[u8], reply: &mut Reply, _: &Reader) -> Verdict {
+            match reply.put(&[1]) {
+                true => Verdict::Reply,
+                false => Verdict::Forward,
+            }
+        }
+    }
+
+    /// NIC with a table, and a host that answers by one byte.
     struct Alone {
         nic: NicAttachment,
         store: Arc<Store>,
         writer: NicWriter,
         socket: UdpSocket,
+        _host: SocketDatapath,
     }
 
     impl Alone {
@@ -281,6 +302,14 @@ mod with_the_feature {
             let writer = StoreWriter::new(Arc::clone(&store));
             let writer = NicWriter::new(writer, Arc::clone(&store), nic.queue());
             nic.attach();
+            let options = SocketOptions {
+                listen: server(),
+                threads: 1,
+                queue: 64,
+            };
+            let (sockets, host) = (nic.sockets(&options), Arc::new(OneByte));
+            let readers = Readers::default();
+            let host = SocketDatapath::start_on(sockets, options, Arc::clone(&host) as _, host, &readers);
             let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
             socket.connect(server()).expect("a route");
             socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -289,6 +318,7 @@ mod with_the_feature {
                 store,
                 writer,
                 socket,
+                _host: host.expect("a socket of the NIC"),
             }
         }
 
@@ -300,11 +330,12 @@ mod with_the_feature {
         fn ask(&self, txid: &[u8; 32]) -> Option<[u8; 32]> {
             self.socket.send(txid).expect("a request");
             let mut reply = [0; 64];
-            match self.socket.recv(&mut reply) {
-                Ok(32) => Some(reply[..32].try_into().expect("32 bytes")),
-                Ok(bytes) => panic!("a reply of {bytes} bytes"),
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => None,
-                Err(error) => panic!("no answer: {error}"),
+            match self.socket.recv(&mut reply).expect("an answer") {
+                32 => Some(reply[..32].try_into().expect("32 bytes")),
+                bytes => {
+                    assert_eq!(bytes, 1, "the host answers by one byte");
+                    None
+                }
             }
         }
     }
