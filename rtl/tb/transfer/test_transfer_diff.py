@@ -29,6 +29,7 @@ from lineside_transfer import (  # noqa: E402
     CLAIMED,
     CODES,
     FROZEN,
+    LINKED,
     RECORD_NAMES,
     SESSIONS,
     Account,
@@ -154,7 +155,7 @@ class Both:
 
     # ---- the host ----
 
-    def fill(self, account: bytes, kind="fill"):
+    def fill(self, account: bytes, kind="fill", flags=0):
         chance = self.random
         most = (1 << 64) - 1 if account in self.wide else 5
         balance = chance.choice([0, 100, 4000, 1 << 31, (1 << 32) - 1, 1 << 32, most])
@@ -165,9 +166,9 @@ class Both:
             code = chance.choice([0, 3])
             amount, reply = chance.getrandbits(32), chance.getrandbits(32)
             last = (chance.randrange(1, 50), chance.randbytes(4), amount, 3, code, reply)
-        flags = chance.choice([0] * 8 + [FROZEN, CLAIMED])
-        to = Account(balance, held_out, held_in, chance.randrange(1 << 40), flags, last)
-        code = self.host.fill(account, to, kind)
+        state = chance.choice([0] * 8 + [FROZEN, CLAIMED])
+        to = Account(balance, held_out, held_in, chance.randrange(1 << 40), state, last)
+        code = self.host.fill(account, to, kind, flags)
         assert (code == CODES["done"]) == self.xdp.fill(account, to, keeps_last=kind == "put")
 
     def write_session(self, slot: int):
@@ -196,8 +197,11 @@ class Both:
     def change(self, count: int):
         """Changes accounts as a host would."""
         for _ in range(count):
-            account, kind = self.random.choice(self.paper + self.wide), self.random.randrange(8)
-            if kind < 2:
+            account, kind = self.random.choice(self.paper + self.wide), self.random.randrange(9)
+            if kind == 8:
+                self.fill(account, flags=LINKED)
+                self.fill(self.random.choice(self.wide))
+            elif kind < 2:
                 self.fill(account, ["fill", "put"][kind])
             elif kind == 2:
                 code = self.host.order("remove", account)["code"] & 0xFF
