@@ -12,7 +12,7 @@ design=(--top-module ls_spv_core -f spv/spv.f)
 if [[ ${1:-} == transfer ]]; then
     shift
     name=rtl-sim-transfer
-    design=(--top-module ls_transfer_core -f transfer/transfer.f -GBucketBits=4 -GRecordDepth=16 -CFLAGS
+    design=(--top-module ls_transfer_core -f transfer/transfer.f -GBucketBits=4 -GSessionBits=2 -GRecordDepth=16 -CFLAGS
         -DLS_SIM_TRANSFER)
 elif [[ ${1:-} == memory ]]; then
     shift

@@ -63,7 +63,7 @@ sim() {
 # RTL_DIFF_FRAMES is the number of random frames of each case.
 nic() {
     bash "$root/scripts/rtl-sim.sh" transfer
-    PYTHONDONTWRITEBYTECODE=1 RTL_DIFF_FRAMES=${RTL_DIFF_FRAMES:-5000} \
+    PYTHONDONTWRITEBYTECODE=1 RTL_DIFF_FRAMES=${RTL_DIFF_FRAMES:-2500} \
         pytest --quiet -p no:cacheprovider "$root/rtl/tb/transfer"
 }
 

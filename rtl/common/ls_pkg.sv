@@ -73,7 +73,8 @@ package ls_pkg;
     CommandTransferRemove = 32'd20,
     CommandTransferClaim = 32'd21,
     CommandTransferRelease = 32'd22,
-    CommandTransferGrant = 32'd23
+    CommandTransferGrant = 32'd23,
+    CommandTransferSession = 32'd24
   } command_e;
 
   // Command of the host, 64 bytes. The first field is in the low bits.
@@ -161,6 +162,9 @@ package ls_pkg;
   // one bit for each `transfer_issuer` register that has a range
   localparam int unsigned RegisterTransferIssuers = 54;
   localparam int unsigned RegisterTransferIssuersBits = 8;
+  // number of session slots of the host: a request of another slot is refused; the table may have fewer
+  localparam int unsigned RegisterTransferSessions = 55;
+  localparam int unsigned RegisterTransferSessionsBits = 32;
   // range of addresses that may issue (IPv4 mapped into IPv6), and its mask in the high half; first byte in low bits
   localparam int unsigned RegisterTransferIssuer = 64;
   localparam int unsigned RegisterTransferIssuerBits = 256;
@@ -199,6 +203,20 @@ package ls_pkg;
     logic [31:0] code;
     logic [31:0] index;
   } transfer_response_beats_t;
+
+  // Entry of the stream `transfer_session_response`, 64 bytes; spec/rtl.toml explains it. First field in the low bits.
+  typedef struct packed {
+    logic [63:0] reserved_2;
+    logic [63:0] amount;
+    logic [63:0] sum;
+    logic [63:0] session_sequence;
+    logic [63:0] token;
+    logic [63:0] records;
+    logic [31:0] reserved;
+    logic [31:0] operation_code;
+    logic [31:0] code;
+    logic [31:0] index;
+  } transfer_session_response_beats_t;
 
   // AXI4-Lite window: addresses in bytes.
   localparam int unsigned AxilAddressBits = 13;
@@ -251,6 +269,7 @@ package ls_pkg;
       7'd52: return 9'd1;
       7'd53: return 9'd1;
       7'd54: return 9'd8;
+      7'd55: return 9'd32;
       7'd64, 7'd65, 7'd66, 7'd67, 7'd68, 7'd69, 7'd70, 7'd71: return 9'd256;
       default: return 9'd0;
     endcase

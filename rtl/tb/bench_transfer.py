@@ -10,10 +10,11 @@ import struct
 
 from bench import CLOCK_HZ, frame
 from lineside_rtl import folded_sum, register
-from lineside_transfer import Account, TransferHost, TransferNic, command
+from lineside_transfer import SESSIONS, Account, Session, TransferHost, TransferNic, command
 
 COUNT = 20_000
 ISSUE, TRANSFER, REFER = 2, 3, 4
+TOKEN = 0x1122334455667788
 
 
 def packet(payload: bytes, **how) -> bytes:
@@ -36,12 +37,29 @@ def refer(account: int, **how) -> bytes:
     return packet(head + struct.pack(">I4x", 1) + account.to_bytes(16, "big") + bytes(32), **how)
 
 
+class Clients:
+    """Clients with a session each, whose requests move units, with the next sequence number in each request."""
+
+    def __init__(self):
+        self.sequences = [0] * SESSIONS
+
+    def transfer(self, slot: int, **how) -> bytes:
+        self.sequences[slot] += 1
+        head = bytes.fromhex("4c530101000000700000000000000001")
+        head += struct.pack(">QQIHH", TOKEN, self.sequences[slot], slot, 1, 0)
+        accounts = (1 + slot).to_bytes(16, "big") + (17 + slot).to_bytes(16, "big")
+        operation = struct.pack(">BBHI", TRANSFER, 0, 0, 0) + accounts + struct.pack(">Q", 1) + bytes(40)
+        return packet(head + operation, **how)
+
+
 def filled() -> TransferNic:
     nic = TransferNic()
     host = TransferHost(nic, issuers=["10.0.0.8/31", "fd00::9/128"])
     host.endpoint(bytes.fromhex("020000000002"), ["10.0.0.2", "fd00::2"], "10.0.0.255")
     for number in range(1, 33):
         assert host.fill(number.to_bytes(16, "big"), Account(balance=1 << 30)) == 0
+    for slot in range(SESSIONS):
+        host.session(slot, Session(TOKEN))
     nic.set_now(1)
     nic.command(register("transfer_lease_until_ns", 1 << 62))
     return nic
@@ -61,10 +79,18 @@ def main():
     for distance in range(1, 9):
         frames = [paper(TRANSFER, 1 + at, 17 + at, 1) for at in range(distance)]
         cases[f"TRANSFER, paper, IPv4, hazard distance {distance}"] = (frames, "reply")
+    clients = Clients()
+    for sessions in (1, 2, SESSIONS):
+        first = [clients.transfer(0)]
+        frames = [clients.transfer(at % sessions) for at in range(COUNT)]
+        cases[f"TRANSFER, native, IPv4, sessions in turn: {sessions}"] = (first + frames, "reply")
+    frames = [clients.transfer(at % SESSIONS, v6=True, vlan=True) for at in range(COUNT + 1)]
+    cases["TRANSFER, native, IPv6, VLAN"] = (frames, "reply")
     result = {"clock_hz_assumed": CLOCK_HZ, "frames": COUNT, "cases": {}}
     for name, (frames, verdict) in cases.items():
-        sent = (frames * (COUNT // len(frames) + 1))[:COUNT]
-        nic.run(sent[:1])
+        nic.run(frames[:1])
+        # The requests of sessions are not repeated.
+        sent = frames[1:] if len(frames) > COUNT else (frames * (COUNT // len(frames) + 1))[:COUNT]
         latency = nic.latency()
         busy = nic.counters()["busy"] + nic.counters()["refusals"]
         left = nic.run(sent)
@@ -82,9 +108,13 @@ def main():
         }
     value = struct.pack("<4Q", 1, 0, 0, 1)
     fills = [command("transfer_fill", 0, 0, 0, value, (1 + at % 32).to_bytes(16, "big")) for at in range(4096)]
-    cycles = nic.command(*fills)
-    result["fills"] = {"cycles_per_fill": round(cycles / len(fills), 4)}
-    result["fills"]["million_per_s_at_clock"] = round(len(fills) / cycles * CLOCK_HZ / 1e6, 1)
+    numbered = [part for fill in fills for part in (command("transfer_last", 0, TRANSFER, 0, value), fill)]
+    for name, commands in (("fills", fills), ("fills with a last request", numbered)):
+        cycles = nic.command(*commands)
+        result[name] = {
+            "cycles_per_fill": round(cycles / len(fills), 4),
+            "million_per_s_at_clock": round(len(fills) / cycles * CLOCK_HZ / 1e6, 1),
+        }
     nic.close()
     print(json.dumps(result, indent=1))
 

@@ -20,7 +20,7 @@ COUNTERS = [counter["name"] for counter in TRANSFER["counter"]]
 CODES = {code["name"]: code["code"] for code in TRANSFER["code"]}
 PORT = 7702
 # Parameters of the simulation (scripts/rtl-sim.sh).
-BUCKET_BITS, RECORDS = 4, 16
+BUCKET_BITS, RECORDS, SESSIONS = 4, 16, 4
 BUCKET_CELLS = 4
 LINKED, FROZEN, CLAIMED = 1, 2, 4
 KEY = (0x0123456789ABCDEF, 0xFEDCBA9876543210, 0x9E3779B97F4A7C15)
@@ -36,6 +36,7 @@ def _fields(stream: str):
 
 RECORD, RECORD_NAMES = _fields("transfer_record")
 RESPONSE, RESPONSE_NAMES = _fields("transfer_response")
+SESSION_RESPONSE, SESSION_NAMES = _fields("transfer_session_response")
 
 
 @dataclass
@@ -48,6 +49,28 @@ class Account:
     version: int = 1
     flags: int = 0
     last: tuple = (0, bytes(4), 0, 0, 0, 0)
+
+
+@dataclass
+class Session:
+    """Contents of a session slot. `code`, `amount`: of the first operation of the last packet."""
+
+    token: int = 0
+    sequence: int = 0
+    sum: int = 0
+    count: int = 0
+    code: int = 0
+    amount: int = 0
+    claimed: bool = False
+
+
+def operations_sum(operations: bytes) -> int:
+    """The checksum by which a session recognizes the repetition of a packet."""
+    total = len(operations) // 88
+    for (word,) in struct.iter_unpack("<Q", operations):
+        total = (total ^ word) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
+        total ^= total >> 32
+    return total
 
 
 class TransferNic(Nic):
@@ -76,14 +99,23 @@ class TransferNic(Nic):
     def records(self) -> list[dict]:
         return self._take(self._library.ls_sim_take_records, RECORD, RECORD_NAMES)
 
-    def responses(self) -> list[dict]:
-        return self._take(self._library.ls_sim_take_responses, RESPONSE, RESPONSE_NAMES)
+    def responses(self, form=RESPONSE, names=RESPONSE_NAMES) -> list[dict]:
+        return self._take(self._library.ls_sim_take_responses, form, names)
 
 
 class TransferHost:
     """A host that writes registers and accounts, and reads accounts."""
 
-    def __init__(self, nic: TransferNic, express=True, paper_format=True, require_signature=False, issuers=(), key=KEY):
+    def __init__(
+        self,
+        nic: TransferNic,
+        express=True,
+        paper_format=True,
+        require_signature=False,
+        issuers=(),
+        key=KEY,
+        sessions=SESSIONS,
+    ):
         self.nic, self.key = nic, key
         commands = [
             register("transfer_port", PORT),
@@ -92,6 +124,7 @@ class TransferHost:
             register("transfer_paper_format", int(paper_format)),
             register("transfer_require_signature", int(require_signature)),
             register("transfer_issuers", (1 << len(issuers)) - 1),
+            register("transfer_sessions", sessions),
         ]
         for number, text in enumerate(issuers):
             address, mask = issuer_words(text)
@@ -135,6 +168,26 @@ class TransferHost:
             got["last_reply"],
         )
         return Account(got["balance"], got["held_out"], got["held_in"], got["version"], code >> 8 & 0xFF, last)
+
+
+    def session(self, slot: int, write: Session | None = None, claim: bool | None = None) -> Session | None:
+        """Writes a session slot; returns its contents before, or None if there is no such slot."""
+        first, value = 0, b""
+        if write is not None:
+            value = struct.pack("<4Q", write.token, write.sequence, write.sum, write.amount)
+            first = 1 | write.count << 8 | write.code << 24
+        if claim is not None:
+            first |= 2 | CLAIMED * claim
+        self.nic.responses()
+        self.nic.command(command("transfer_session", 9, first, slot, value))
+        responses = self.nic.responses(SESSION_RESPONSE, SESSION_NAMES)
+        assert len(responses) == 1 and responses[0]["index"] == 9
+        got = responses[0]
+        code = got["code"]
+        if code & 0xFF:
+            return None
+        contents = got["token"], got["session_sequence"], got["sum"], code >> 16, got["operation_code"], got["amount"]
+        return Session(*contents, claimed=bool(code >> 8 & CLAIMED))
 
 
 def issuer_words(text: str) -> tuple[bytes, bytes]:

@@ -3,8 +3,8 @@
 // Executes the commands of the host (spec/rtl.toml) for `transfer`: orders to the store, writes of the registers, and
 // barriers. Commands of other services are ignored.
 //
-// Interface: s_command takes a command of 64 bytes; it waits for an earlier barrier, and until the store has taken an
-// earlier order. Commands take effect in order; registers change two cycles after the command was taken in.
+// Interface: s_command takes a command of 64 bytes; it waits for an earlier barrier, and until an earlier order was
+// taken. Commands take effect in order; registers change two cycles after the command was taken in.
 // barrier_o is the index of the last completed barrier; accepted_i and passed_i count frames.
 
 module ls_transfer_commands
@@ -29,15 +29,21 @@ module ls_transfer_commands
 
     output logic   order_valid_o,
     input  logic   order_ready_i,
-    output order_t order_o
+    output order_t order_o,
+
+    output logic session_order_valid_o,
+    input logic session_order_ready_i,
+    output session_order_t session_order_o
 );
 
   // Flags of an order, in `first`.
   localparam int unsigned FlagLinked = 0;
+  localparam int unsigned FlagWrites = 0;
+  localparam int unsigned FlagWritesClaim = 1;
   localparam int unsigned FlagFrozen = $clog2(TransferCellFrozen);
   localparam int unsigned FlagClaimed = $clog2(TransferCellClaimed);
 
-  logic valid_q, barrier_pending, is_barrier, is_order, is_register, waits;
+  logic valid_q, barrier_pending, is_barrier, is_order, is_session, is_register, waits;
   command_t command_q;
   last_t last_q;
   logic [255:0] value;
@@ -46,7 +52,8 @@ module ls_transfer_commands
   assign is_barrier = valid_q && command_q.op == CommandBarrier;
   assign is_order = valid_q && command_q.op >= CommandTransferRead && command_q.op <= CommandTransferGrant;
   assign is_register = valid_q && command_q.op == CommandRegister;
-  assign waits = is_order && !order_ready_i;
+  assign is_session = valid_q && command_q.op == CommandTransferSession;
+  assign waits = (is_order && !order_ready_i) || (is_session && !session_order_ready_i);
   // A barrier may still be in command_q, so a command after it waits until it is pending or complete.
   assign s_command_ready_o = !barrier_pending && !is_barrier && !waits;
 
@@ -74,6 +81,21 @@ module ls_transfer_commands
     order_o.account.last = last_q;
   end
 
+  always_comb begin
+    session_order_valid_o = is_session;
+    session_order_o.index = command_q.index;
+    session_order_o.slot = command_q.second;
+    session_order_o.writes = command_q.first[FlagWrites];
+    session_order_o.writes_claim = command_q.first[FlagWritesClaim];
+    session_order_o.session.claimed = command_q.first[FlagClaimed];
+    session_order_o.session.count = command_q.first[23:8];
+    session_order_o.session.code = code_e'(command_q.first[27:24]);
+    session_order_o.session.token = value[63:0];
+    session_order_o.session.session_sequence = value[127:64];
+    session_order_o.session.sum = value[191:128];
+    session_order_o.session.amount = value[255:192];
+  end
+
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       last_q <= '0;
@@ -97,12 +119,14 @@ module ls_transfer_commands
       control_o.lease_until_ns <= '0;
       control_o.mode <= ModeDurable;
       control_o.issuers <= '0;
+      control_o.sessions <= '0;
       control_o.require_signature <= 1'b1;
       control_o.paper_format <= 1'b0;
     end else if (is_register) begin
       case (command_q.index)
         RegisterTransferLeaseUntilNs: control_o.lease_until_ns <= value[RegisterTransferLeaseUntilNsBits-1:0];
         RegisterTransferMode: control_o.mode <= value[RegisterTransferModeBits-1:0];
+        RegisterTransferSessions: control_o.sessions <= value[RegisterTransferSessionsBits-1:0];
         RegisterTransferIssuers: control_o.issuers <= value[RegisterTransferIssuersBits-1:0];
         RegisterTransferRequireSignature: control_o.require_signature <= value[0];
         RegisterTransferPaperFormat: control_o.paper_format <= value[0];

@@ -22,6 +22,7 @@ module ls_transfer_core
   import ls_transfer_packet_pkg::*;
 #(
     parameter int unsigned BucketBits = 10,  // log2 of the number of buckets of four accounts
+    parameter int unsigned SessionBits = 10,  // log2 of the number of session slots
     parameter int unsigned RecordDepth = 64,  // records that wait for the host; a power of two
     parameter int unsigned FrameBeatsMax = 24,
     parameter int unsigned FrameFifoBeats = 512,  // at least 4 * FrameBeatsMax
@@ -120,8 +121,9 @@ module ls_transfer_core
 
   endpoint_t endpoint;
   control_t control;
-  logic order_valid, order_ready;
+  logic order_valid, order_ready, session_order_valid, session_order_ready, is_idle;
   order_t order;
+  session_order_t session_order;
   logic [15:0] accepted_q, passed_q;
 
   ls_transfer_commands u_commands (
@@ -137,7 +139,10 @@ module ls_transfer_core
       .control_o(control),
       .order_valid_o(order_valid),
       .order_ready_i(order_ready),
-      .order_o(order)
+      .order_o(order),
+      .session_order_valid_o(session_order_valid),
+      .session_order_ready_i(session_order_ready && is_idle),
+      .session_order_o(session_order)
   );
 
   // ---- requests ----
@@ -145,6 +150,7 @@ module ls_transfer_core
   logic datagram_valid, request_valid, queued_valid, queued_ready, requests_ready;
   datagram_t datagram;
   request_t request, queued;
+  logic [8*OperationBytes-1:0] words;
   logic [$clog2(Decisions):0] unused_requests;
 
   ls_classify u_classify (
@@ -165,7 +171,8 @@ module ls_transfer_core
       .valid_i(datagram_valid),
       .datagram_i(datagram),
       .valid_o(request_valid),
-      .request_o(request)
+      .request_o(request),
+      .words_o(words)
   );
 
   // All frames that are under way have a place here, so nothing before the queue waits.
@@ -184,6 +191,55 @@ module ls_transfer_core
       .count_o(unused_requests)
   );
 
+  // ---- sessions ----
+
+  logic sum_valid, sum_ready, chosen_valid, chosen_ready, done, done_writes;
+  logic session_response_valid, session_response_ready, session_response_known;
+  logic [63:0] sum;
+  request_t chosen;
+  session_t session_after;
+  session_order_t session_response;
+
+  ls_transfer_sum #(
+      .Depth(Decisions)
+  ) u_sum (
+      .clk_i,
+      .rst_ni,
+      .valid_i(request_valid && request.about.is_execute && request.about.outcome == OutcomeStore),
+      .words_i(words),
+      .valid_o(sum_valid),
+      .ready_i(sum_ready),
+      .sum_o(sum)
+  );
+
+  ls_transfer_session #(
+      .SessionBits(SessionBits),
+      .Style(Style)
+  ) u_session (
+      .clk_i,
+      .rst_ni,
+      .sessions_i(control.sessions),
+      .valid_i(queued_valid),
+      .ready_o(queued_ready),
+      .request_i(queued),
+      .sum_valid_i(sum_valid),
+      .sum_ready_o(sum_ready),
+      .sum_i(sum),
+      .valid_o(chosen_valid),
+      .ready_i(chosen_ready),
+      .request_o(chosen),
+      .done_i(done),
+      .done_writes_i(done_writes),
+      .session_i(session_after),
+      .order_valid_i(session_order_valid && is_idle),
+      .order_ready_o(session_order_ready),
+      .order_i(session_order),
+      .response_valid_o(session_response_valid),
+      .response_ready_i(session_response_ready),
+      .response_known_o(session_response_known),
+      .response_o(session_response)
+  );
+
   // ---- store ----
 
   typedef struct packed {
@@ -198,11 +254,32 @@ module ls_transfer_core
   result_t result;
   record_t record;
   response_t response;
+  logic response_valid, response_ready;
+  logic [5:0] orders_q;  // orders of the store without a response
+  logic [63:0] records_q;  // records since reset
+  extra_t extra;
 
-  assign needs_store = queued.about.outcome == OutcomeStore;
-  assign operation_valid = queued_valid && needs_store && issues_ready;
-  assign issue = queued_valid && issues_ready && (!needs_store || operation_ready);
-  assign queued_ready = issues_ready && (!needs_store || operation_ready);
+  assign needs_store = chosen.about.outcome == OutcomeStore;
+  assign operation_valid = chosen_valid && needs_store && issues_ready;
+  assign issue = chosen_valid && issues_ready && (!needs_store || operation_ready);
+  assign chosen_ready = issues_ready && (!needs_store || operation_ready);
+
+  always_comb begin
+    extra = '0;
+    extra.time_ns = now_ns_i;
+    extra.slot = chosen.packet.slot;
+    if (chosen.about.is_execute) begin
+      extra.command = chosen.packet.command;
+      extra.session_sequence = chosen.about.session_sequence;
+      extra.sum = sum;
+      extra.nonce = chosen.packet.nonce;
+      extra.timestamp = chosen.packet.timestamp;
+      extra.uuid = chosen.packet.uuid;
+    end else begin
+      extra.command = 8'(chosen.operation.command);
+      extra.session_sequence = 64'(chosen.operation.number);
+    end
+  end
 
   ls_transfer_store #(
       .BucketBits(BucketBits),
@@ -214,7 +291,7 @@ module ls_transfer_core
       .hash_key_i(control.key),
       .operation_valid_i(operation_valid),
       .operation_ready_o(operation_ready),
-      .operation_i(queued.operation),
+      .operation_i(chosen.operation),
       .result_valid_o(result_valid),
       .result_ready_i(result_ready),
       .result_o(result),
@@ -224,8 +301,8 @@ module ls_transfer_core
       .order_valid_i(order_valid),
       .order_ready_o(order_ready),
       .order_i(order),
-      .response_valid_o(m_axis_response_tvalid),
-      .response_ready_i(m_axis_response_tready),
+      .response_valid_o(response_valid),
+      .response_ready_i(response_ready),
       .response_o(response)
   );
 
@@ -238,7 +315,7 @@ module ls_transfer_core
       .rst_ni,
       .valid_i(issue),
       .ready_o(issues_ready),
-      .data_i ('{about: queued.about, extra: '{time_ns: now_ns_i}}),
+      .data_i ('{about: chosen.about, extra: extra}),
       .valid_o(issued_valid),
       .ready_i(issued_ready),
       .data_o (issued),
@@ -248,6 +325,17 @@ module ls_transfer_core
   assign needs_result = issued.about.outcome == OutcomeStore;
   assign issued_ready = !needs_result || result_valid;
   assign result_ready = issued_valid && needs_result;
+  // The session of an executed request; claim and token stay.
+  assign done = result_valid && result_ready && issued.about.is_execute;
+  assign done_writes = !result.forward && !result.is_full;
+  always_comb begin
+    session_after = '0;
+    session_after.count = 16'd1;
+    session_after.session_sequence = issued.extra.session_sequence;
+    session_after.sum = issued.extra.sum;
+    session_after.code = result.code;
+    session_after.amount = result.balance;
+  end
 
   ls_transfer_records #(
       .Depth(RecordDepth)
@@ -265,7 +353,10 @@ module ls_transfer_core
       .m_axis_tlast(m_axis_record_tlast)
   );
 
+  // ---- responses ----
+
   transfer_response_beats_t response_beat;
+  transfer_session_response_beats_t session_beat;
 
   always_comb begin
     response_beat.index = response.user;
@@ -282,7 +373,27 @@ module ls_transfer_core
     response_beat.last_reply = response.account.last.reply;
     response_beat.last_destination = response.account.last.destination;
   end
-  assign m_axis_response_tdata = response_beat;
+  always_comb begin
+    session_beat.index = session_response.index;
+    session_beat.code = {session_response.session.count,
+                         8'(session_response.session.claimed) * 8'(TransferCellClaimed),
+                         session_response_known ? 8'(StatusOk) : 8'(StatusNoSession)};
+    session_beat.operation_code = 32'(session_response.session.code);
+    session_beat.reserved = '0;
+    session_beat.records = records_q;
+    session_beat.token = session_response.session.token;
+    session_beat.session_sequence = session_response.session.session_sequence;
+    session_beat.sum = session_response.session.sum;
+    session_beat.amount = session_response.session.amount;
+    session_beat.reserved_2 = '0;
+  end
+  // Responses keep the order of the commands: an order about a session begins when the store has answered all others,
+  // and its response comes before those of later orders.
+  assign is_idle = orders_q == '0;
+  assign m_axis_response_tvalid = response_valid || session_response_valid;
+  assign session_response_ready = m_axis_response_tready;
+  assign response_ready = m_axis_response_tready && !session_response_valid;
+  assign m_axis_response_tdata = session_response_valid ? session_beat : response_beat;
   assign m_axis_response_tlast = 1'b1;
 
   // ---- decision ----
@@ -354,12 +465,16 @@ module ls_transfer_core
       open_q <= '0;
       accepted_q <= '0;
       passed_q <= '0;
+      orders_q <= '0;
+      records_q <= '0;
       counters_o <= '0;
       drops_o <= '0;
     end else begin
       open_q <= open_q + DecisionBits'(window_valid) - DecisionBits'(decision_ready);
       accepted_q <= accepted_q + 16'(window_valid);
       passed_q <= passed_q + 16'(frame_passed_o);
+      records_q <= records_q + 64'(result_valid && result_ready && result.recorded);
+      orders_q <= orders_q + 6'(order_valid && order_ready) - 6'(response_valid && response_ready);
       for (int unsigned i = 0; i < TransferCounters; i++) begin
         if (decided_valid && counts[i]) counters_o[i] <= counters_o[i] + 1'b1;
       end

@@ -30,6 +30,7 @@ package ls_transfer_packet_pkg;
     logic [1:0] mode;
     logic paper_format;
     logic require_signature;
+    logic [RegisterTransferSessionsBits-1:0] sessions;
     logic [RegisterTransferIssuerCount-1:0] issuers;
     range_t [RegisterTransferIssuerCount-1:0] issuer;
   } control_t;
@@ -41,7 +42,9 @@ package ls_transfer_packet_pkg;
     OutcomeNotLeased = 3'd2,
     OutcomeHost = 3'd3,  // the host answers
     OutcomeRefused = 3'd4,  // a reply with a code that no account decides
-    OutcomeStore = 3'd5  // the store decides
+    OutcomeStore = 3'd5,  // the store decides
+    OutcomeStatus = 3'd6,  // a reply with a status: the session refuses the packet
+    OutcomeStored = 3'd7  // the stored reply of the session
   } outcome_e;
 
   // Properties of a request that its decision needs.
@@ -49,24 +52,77 @@ package ls_transfer_packet_pkg;
     outcome_e outcome;
     drop_e reason;
     logic is_native;
-    code_e code;  // of OutcomeRefused
+    logic is_execute;  // a request of a session
+    code_e code;  // of OutcomeRefused, OutcomeStored, and the code that OutcomeStatus counts
     headers_t headers;
     logic [15:0] first;  // first two bytes of the payload
     logic [1:0] filler;  // bytes after a paper packet of 20 bytes
     logic [7:0] trailer;  // byte 21 of the payload or after it
-    // Paper: of the words 1 to 7. Native: of the whole payload with the reply bit.
+    // Paper: of the words 1 to 7. Native: of the whole payload with the reply bit, without the fields below.
     logic [15:0] kept_sum;
+    // Requests of sessions: sum of code, amount and number as they were sent, status, sequence number of the reply, and
+    // amount of OutcomeStored.
+    logic [15:0] operation_sum;
+    logic [3:0] status;
+    logic [63:0] session_sequence;
+    amount_t amount;
   } context_t;
+
+  // Fields of a request of a session that the store does not know.
+  typedef struct packed {
+    logic [31:0] slot;
+    logic [63:0] token;
+    logic [7:0] command;
+    logic [31:0] nonce;
+    logic [63:0] timestamp;
+    logic [127:0] uuid;
+  } packet_t;
+
+  // Session slot, with the reply to its last packet.
+  typedef struct packed {
+    logic claimed;
+    logic [15:0] count;  // operations of the last packet
+    logic [63:0] token;
+    logic [63:0] session_sequence;
+    logic [63:0] sum;
+    code_e code;  // of the first operation
+    amount_t amount;
+  } session_t;
+
+  // Order of the host about a session slot.
+  typedef struct packed {
+    logic [31:0] index;
+    logic [31:0] slot;
+    logic writes;
+    logic writes_claim;
+    session_t session;
+  } session_order_t;
 
   // Request on its way to the store.
   typedef struct packed {
     context_t about;
     operation_t operation;
+    packet_t packet;
   } request_t;
 
   // Fields of a record that the store does not know.
   typedef struct packed {
     logic [63:0] time_ns;
+    logic [31:0] slot;
+    logic [7:0] command;
+    logic [63:0] session_sequence;
+    logic [63:0] sum;
+    logic [31:0] nonce;
+    logic [63:0] timestamp;
+    logic [127:0] uuid;
   } extra_t;
+
+  // Slot of requests without a session.
+  localparam logic [31:0] NoSession = '1;
+  localparam int unsigned OperationWords = OperationBytes / 8;
+
+  function automatic logic [63:0] be64(input logic [63:0] bytes);
+    return {be32(bytes[31:0]), be32(bytes[63:32])};
+  endfunction
 
 endpackage

@@ -32,9 +32,6 @@ module ls_transfer_records
     output logic m_axis_tlast
 );
 
-  // Slot of requests without a session.
-  localparam logic [31:0] NoSession = '1;
-
   extra_t extra;
   logic extra_valid, extra_ready, extras_ready;
   logic [$clog2(Depth):0] unused_count;
@@ -64,10 +61,14 @@ module ls_transfer_records
     joined.source_version = record_i.source_version;
     joined.destination_version = record_i.destination_version;
     joined.source_balance = record_i.source_balance;
-    joined.slot = NoSession;
-    joined.command = {16'(record_i.code), 16'(record_i.command)};
+    joined.slot = extra.slot;
+    joined.command = {16'(record_i.code), 16'(extra.command)};
     joined.place = {16'd1, 16'd0};
-    joined.session_sequence = 64'(record_i.number);
+    joined.nonce = extra.nonce;
+    joined.session_sequence = extra.session_sequence;
+    joined.sum = extra.sum;
+    joined.timestamp = extra.timestamp;
+    joined.uuid = extra.uuid;
     joined.time_ns = extra.time_ns;
   end
 

@@ -2,8 +2,8 @@
 //
 // Makes the decision about a frame of `transfer` from what the payload rules and the store have decided: the bytes in
 // which the reply differs, its time to live and checksums. Also gives the counters that rise. The RTL twin of
-// transfer_paper, transfer_native_refer and transfer_count_answer in xdp/transfer_fastpath.h and
-// xdp/transfer_native.h, and of ls_reply in xdp/reply.h.
+// transfer_paper, transfer_native_refer, transfer_put, transfer_head and transfer_count_answer in
+// xdp/transfer_fastpath.h and xdp/transfer_native.h, and of ls_reply in xdp/reply.h.
 //
 // Interface: one request in each cycle, no back-pressure; exactly one decision for each, in order. result_i counts for
 // requests whose outcome is OutcomeStore.
@@ -32,6 +32,10 @@ module ls_transfer_reply
 
   localparam int unsigned ItemAt = (NativeHeaderBytes + ReferHeadBytes) / 2;
   localparam int unsigned ModeAt = (NativeHeaderBytes + ReferHeadDurabilityAt) / 2;
+  localparam int unsigned StatusAt = NativeHeaderStatusAt / 2;
+  localparam int unsigned SequenceAt = (NativeHeaderBytes + ExecuteHeadSequenceAt) / 2;
+  localparam int unsigned DurabilityAt = (NativeHeaderBytes + ExecuteHeadDurabilityAt) / 2;
+  localparam int unsigned OperationAt = (NativeHeaderBytes + ExecuteHeadBytes) / 2;
   localparam int unsigned AmountAt = PaperTransferAmountAt / 2;
   localparam int unsigned FillerAt = TransferPaperBytesMin / 2;
   // 16-bit words by which the payload of a frame may lie behind BodyFirst.
@@ -52,7 +56,9 @@ module ls_transfer_reply
   verdict_e [1:0] verdict_q;
   logic [TransferCounters-1:0] counts_d;
   logic [1:0][TransferCounters-1:0] counts_q;
-  logic is_from_store, is_host;
+  logic is_from_store, is_host, is_status;
+  word_t status;
+  amount_t balance;
   code_e code;
   logic [31:0] amount;
   words_t words_d, words_q;
@@ -63,6 +69,10 @@ module ls_transfer_reply
 
   assign is_from_store = context_i.outcome == OutcomeStore;
   assign code = is_from_store ? result_i.code : context_i.code;
+  // A session refuses the whole packet with a status, also if there is no place for its record.
+  assign is_status = context_i.outcome == OutcomeStatus || (is_from_store && result_i.is_full);
+  assign status = is_from_store ? StatusBusy : word_t'(context_i.status);
+  assign balance = is_from_store ? result_i.balance : context_i.amount;
   // In `durable` mode an account that is not in the table may exist: the table may have had no room for it.
   assign is_host = context_i.outcome == OutcomeHost ||
                    (is_from_store && (result_i.forward || (mode_i != ModeExpress && code == CodeUnknownAccount)));
@@ -73,18 +83,18 @@ module ls_transfer_reply
     case (context_i.outcome)
       OutcomeDrop: verdict_d = VerdictDrop;
       OutcomeNotLeased: counts_d[TransferCounterNotLeased] = 1'b1;
-      OutcomeHost, OutcomeRefused, OutcomeStore: begin
+      OutcomeHost, OutcomeRefused, OutcomeStore, OutcomeStatus, OutcomeStored: begin
         if (is_host) begin
           counts_d[TransferCounterForwarded] = 1'b1;
         end else begin
           verdict_d = VerdictReply;
           counts_d[TransferCounterReplies] = 1'b1;
-          if (is_from_store && result_i.repeated) begin
+          if (context_i.outcome == OutcomeStored || (is_from_store && result_i.repeated)) begin
             counts_d[TransferCounterRepeats] = 1'b1;
           end else if (is_from_store && code == CodeBusy) begin
             counts_d[TransferCounterBusy] = 1'b1;
             counts_d[TransferCounterRingFull] = result_i.is_full;
-          end else if (code != CodeDone && !context_i.is_native) begin
+          end else if (code != CodeDone && (!context_i.is_native || context_i.is_execute)) begin
             counts_d[TransferCounterRefusals] = 1'b1;
           end
         end
@@ -98,7 +108,28 @@ module ls_transfer_reply
     mask_d = '0;
     sums_d = '0;
     amount = code == CodeDone ? result_i.balance[31:0] : 32'(code);
-    if (context_i.is_native) begin
+    if (context_i.is_execute) begin
+      // The sequence number is always replaced; in most replies by the same one.
+      for (int unsigned i = 0; i < 4; i++) begin
+        words_d[SequenceAt+3-i] = context_i.session_sequence[16*i+:16];
+        words_d[OperationAt+OperationAmountAt/2+3-i] = balance[16*i+:16];
+        sums_d[1] = sums_d[1] + 19'(context_i.session_sequence[16*i+:16]);
+        if (!is_status) sums_d[2] = sums_d[2] + 19'(balance[16*i+:16]);
+      end
+      words_d[StatusAt] = is_status ? status : StatusOk;
+      words_d[DurabilityAt] = is_status ? '0 : word_t'(ModeExpress);
+      words_d[OperationAt+OperationCodeAt/2] = word_t'(code);
+      sums_d[0] = 19'(words_d[StatusAt]) + 19'(words_d[DurabilityAt]) +
+                  (is_status ? 19'(context_i.operation_sum) : 19'(code));
+      mask_d[StatusAt] = 1'b1;
+      mask_d[SequenceAt+:4] = '1;
+      mask_d[DurabilityAt] = 1'b1;
+      if (!is_status) begin
+        mask_d[OperationAt+OperationCodeAt/2] = 1'b1;
+        // Amount and number; the number is 0.
+        mask_d[OperationAt+OperationAmountAt/2+:8] = '1;
+      end
+    end else if (context_i.is_native) begin
       words_d[ModeAt] = word_t'(mode_i);
       for (int unsigned i = 0; i < 4; i++) begin
         words_d[ItemAt+BalanceItemBalanceAt/2+3-i] = result_i.balance[16*i+:16];

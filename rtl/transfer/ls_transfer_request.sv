@@ -2,9 +2,10 @@
 //
 // Payload rules of `transfer`: the RTL twin of transfer_answer, transfer_is_intact and transfer_may_issue, and of the
 // checks of transfer_paper and transfer_native_refer, in xdp/transfer_fastpath.h and xdp/transfer_native.h. The RTL
-// answers requests in the paper's format and native `refer` of one account; it forwards all other native requests to
-// the host. A request with a wrong checksum that may change an account is forwarded and not counted, as in the XDP
-// program. `execute` of more than one operation is forwarded and counted whatever its checksum is.
+// answers requests in the paper's format, native `refer` of one account, and native `execute` of one plain operation;
+// it forwards all other native requests to the host. A request with a wrong checksum that may change an account is
+// forwarded and not counted, as in the XDP program. `execute` of more than one operation is forwarded and counted
+// whatever its checksum is.
 //
 // Interface: one datagram in each cycle, no back-pressure. Each datagram gives exactly one request, in order.
 // Latency: three cycles.
@@ -25,12 +26,14 @@ module ls_transfer_request
     input datagram_t datagram_i,
 
     output logic valid_o,
-    output request_t request_o
+    output request_t request_o,
+    output logic [8*OperationBytes-1:0] words_o  // the operation of a request of a session
 );
 
   localparam int unsigned Groups = PayloadWords / 4;
   localparam int unsigned HeadAt = 8 * NativeHeaderBytes;
   localparam int unsigned ItemAt = HeadAt + 8 * ReferHeadBytes;
+  localparam int unsigned OperationAt = HeadAt + 8 * ExecuteHeadBytes;
   // Words of a paper packet that its reply repeats: after the two bytes with the bit of a refusal, before the amount.
   localparam int unsigned KeptFirst = 1;
   localparam int unsigned KeptEnd = PaperTransferAmountAt / 2;
@@ -47,6 +50,7 @@ module ls_transfer_request
     logic is_reply;  // has the bit of a refusal or of a reply
     logic is_refer;  // native `refer` of one account
     logic is_execute;  // native `execute` with the length of one operation
+    logic is_plain;  // `execute` of one operation without flags and contract
     logic is_whole;  // a paper packet with valid command, amount and filler
     logic is_reading;
     logic is_transfer;
@@ -57,6 +61,9 @@ module ls_transfer_request
     logic [1:0] filler;
     logic [7:0] trailer;
     operation_t operation;
+    packet_t packet;
+    logic [63:0] session_sequence;
+    logic [8*OperationBytes-1:0] words;
   } parsed_t;
 
   logic [1:0] valid_q;
@@ -67,13 +74,32 @@ module ls_transfer_request
 
   logic [8*PayloadBytesMax-1:0] payload;
   logic [31:0] command, amount;
-  logic is_native_magic, is_well_formed;
+  logic is_native_magic, is_well_formed, is_operation;
+  logic [8*OperationBytes-1:0] words;
+  logic [7:0] sent_command;
+  logic [18:0] sequence_sum_d, sequence_sum_q;
+  logic [19:0] operation_sum_d, operation_sum_q;
   logic [Groups-1:0][17:0] sums_d, sums_q;
   logic [18:0] kept_d, kept_q;
   logic [127:0] source;
   logic [RegisterTransferIssuerCount-1:0] is_in_range_d, is_in_range_q;
 
   assign payload = datagram_i.payload;
+  assign words = payload[OperationAt+:8*OperationBytes];
+  assign sent_command = words[8*OperationCommandAt+:8];
+  // See transfer_is_operation in xdp/transfer_rules.h.
+  always_comb begin
+    logic is_transfer, is_create, is_freeze;
+    is_transfer = sent_command == 8'(TransferCommandTransfer);
+    is_create = sent_command == 8'(TransferCommandCreate);
+    is_freeze = sent_command inside {8'(TransferCommandFreeze), 8'(TransferCommandUnfreeze)};
+    is_operation = (is_transfer || is_create || is_freeze || sent_command == 8'(TransferCommandIssue)) &&
+                   words[8*OperationCodeAt+:16] == '0 && words[8*OperationNumberAt+:64] == '0 &&
+                   words[8*OperationTimeoutSAt+:32] == '0 &&
+                   (is_transfer || is_create || words[8*OperationDestinationAt+:128] == '0) &&
+                   !(is_freeze && words[8*OperationAmountAt+:64] != '0) &&
+                   !(is_transfer && words[8*OperationAmountAt+:64] == '0);
+  end
   assign command = be32(payload[8*PaperTransferCommandAt+:32]);
   assign amount = be32(payload[8*PaperTransferAmountAt+:32]);
   assign is_native_magic = datagram_i.payload_bytes >= 16'(NativeHeaderBytes) &&
@@ -114,6 +140,18 @@ module ls_transfer_request
                         payload[ItemAt+8*BalanceItemBalanceAt+:8*(BalanceItemBytes-BalanceItemBalanceAt)] == '0;
     parsed_d.is_execute = is_native_magic && payload[8*NativeHeaderOpAt+:8] == TransferOpExecute &&
                           datagram_i.payload_bytes == 16'(ExecuteBytes);
+    parsed_d.is_plain = parsed_d.is_execute && is_well_formed &&
+                        be16(payload[HeadAt+8*ExecuteHeadCountAt+:16]) == 16'd1 &&
+                        payload[HeadAt+8*ExecuteHeadDurabilityAt+:16] == '0 &&
+                        words[8*OperationFlagsAt+:8] == '0 && words[8*OperationContractAt+:32] == '0;
+    parsed_d.words = words;
+    parsed_d.session_sequence = be64(payload[HeadAt+8*ExecuteHeadSequenceAt+:64]);
+    parsed_d.packet.slot = parsed_d.is_execute ? be32(payload[HeadAt+8*ExecuteHeadSlotAt+:32]) : NoSession;
+    parsed_d.packet.token = be64(payload[HeadAt+8*ExecuteHeadTokenAt+:64]);
+    parsed_d.packet.command = sent_command;
+    parsed_d.packet.nonce = be32(words[8*OperationNonceAt+:32]);
+    parsed_d.packet.timestamp = be64(words[8*OperationTimestampAt+:64]);
+    parsed_d.packet.uuid = words[8*OperationUuidAt+:128];
     parsed_d.operation = '0;
     parsed_d.operation.is_paper = parsed_d.is_paper;
     if (parsed_d.is_paper) begin
@@ -122,6 +160,13 @@ module ls_transfer_request
       parsed_d.operation.source[IdBits-1-:PaperBits] = payload[8*PaperTransferSourceAt+:32];
       parsed_d.operation.destination[IdBits-1-:PaperBits] = payload[8*PaperTransferDestinationAt+:32];
       parsed_d.operation.amount = amount_t'(amount);
+    end else if (parsed_d.is_execute) begin
+      // Every refusal of a session has a record; the store refuses command 0.
+      parsed_d.operation.keep_refusals = 1'b1;
+      parsed_d.operation.command = is_operation ? sent_command[3:0] : '0;
+      parsed_d.operation.source = words[8*OperationSourceAt+:IdBits];
+      parsed_d.operation.destination = words[8*OperationDestinationAt+:IdBits];
+      parsed_d.operation.amount = be64(words[8*OperationAmountAt+:64]);
     end else begin
       parsed_d.operation.command = CommandRefer;
       parsed_d.operation.source = payload[ItemAt+8*BalanceItemAccountAt+:IdBits];
@@ -145,6 +190,14 @@ module ls_transfer_request
         sums_d[i] = sums_d[i] + 18'(masked(payload[64*i+16*j+:16], datagram_i.payload_bytes, 4 * i + j));
       end
     end
+    sequence_sum_d = '0;
+    operation_sum_d = 20'(be16(words[8*OperationCodeAt+:16]));
+    for (int unsigned i = 0; i < 4; i++) begin
+      sequence_sum_d = sequence_sum_d + 19'(be16(payload[HeadAt+8*ExecuteHeadSequenceAt+16*i+:16]));
+    end
+    for (int unsigned i = 0; i < 8; i++) begin
+      operation_sum_d = operation_sum_d + 20'(be16(words[8*OperationAmountAt+16*i+:16]));
+    end
     kept_d = '0;
     for (int unsigned i = KeptFirst; i < KeptEnd; i++) kept_d = kept_d + 19'(be16(payload[16*i+:16]));
     for (int unsigned i = 0; i < RegisterTransferIssuerCount; i++) begin
@@ -156,6 +209,8 @@ module ls_transfer_request
   always_ff @(posedge clk_i) begin
     parsed_q[0] <= parsed_d;
     sums_q <= sums_d;
+    sequence_sum_q <= sequence_sum_d;
+    operation_sum_q <= operation_sum_d;
     kept_q <= kept_d;
     is_in_range_q <= is_in_range_d;
   end
@@ -163,7 +218,7 @@ module ls_transfer_request
   // ---- stage 2: sum of the payload ----
 
   logic [21:0] total_d, total_q;
-  word_t kept_2_q;
+  word_t kept_2_q, removed_q, operation_sum_2_q;
   logic may_issue_q;
 
   always_comb begin
@@ -175,6 +230,8 @@ module ls_transfer_request
     parsed_q[1] <= parsed_q[0];
     total_q <= total_d;
     kept_2_q <= fold(32'(kept_q));
+    operation_sum_2_q <= fold(32'(operation_sum_q));
+    removed_q <= parsed_q[0].is_execute ? fold(32'(operation_sum_q) + 32'(sequence_sum_q)) : '0;
     may_issue_q <= |is_in_range_q;
   end
 
@@ -183,6 +240,7 @@ module ls_transfer_request
   parsed_t parsed;
   request_t request_d;
   logic is_express, is_intact, is_write;
+  word_t not_removed;  // a variable of its own: tools differ in the width of `~` within a cast
 
   assign parsed = parsed_q[1];
   assign is_express = control_i.mode == ModeExpress;
@@ -190,6 +248,7 @@ module ls_transfer_request
   assign is_intact = parsed.udp_check != '0 &&
                      (fold(32'(total_q) + 32'(parsed.headers.partial_sum) + 32'(parsed.udp_check)) == '1 ||
                       parsed.udp_check == parsed.pseudo_sum);
+  assign not_removed = ~removed_q;
   assign is_write = parsed.is_paper && !parsed.is_reading;
 
   always_comb begin
@@ -202,8 +261,19 @@ module ls_transfer_request
     request_d.about.filler = parsed.filler;
     request_d.about.trailer = parsed.trailer;
     // The reply bit is not set in a request, so it adds its value.
-    request_d.about.kept_sum = parsed.is_paper ? kept_2_q : fold(32'(total_q) + 32'(NativeReplyBit));
+    request_d.about.kept_sum = parsed.is_paper ? kept_2_q :
+                               fold(32'(total_q) + 32'(NativeReplyBit) + 32'(not_removed));
+    request_d.about.is_execute = parsed.is_execute;
+    request_d.about.operation_sum = operation_sum_2_q;
+    request_d.about.status = '0;
+    request_d.about.session_sequence = parsed.session_sequence;
+    request_d.about.amount = '0;
+    request_d.packet = parsed.packet;
     request_d.operation = parsed.operation;
+    if (parsed.is_execute && parsed.operation.command != CommandTransfer && parsed.operation.command != '0 &&
+        !may_issue_q) begin
+      request_d.operation.refused = CodeUnauthorised;
+    end
     if (parsed.is_final) begin
       request_d.about.outcome = parsed.verdict == VerdictDrop ? OutcomeDrop : OutcomeForward;
     end else if (is_express && (is_write || parsed.is_execute) && !is_intact) begin
@@ -220,7 +290,9 @@ module ls_transfer_request
     end else if (now_ns_i >= control_i.lease_until_ns) begin
       request_d.about.outcome = OutcomeNotLeased;
     end else if (!parsed.is_paper) begin
-      if (!parsed.is_refer) request_d.about.outcome = OutcomeHost;
+      if (!parsed.is_refer && !(parsed.is_plain && is_express && !control_i.require_signature)) begin
+        request_d.about.outcome = OutcomeHost;
+      end
     end else if (!parsed.is_whole) begin
       request_d.about.outcome = OutcomeRefused;
     end else if (is_write && !is_express) begin
@@ -241,6 +313,9 @@ module ls_transfer_request
     end
   end
 
-  always_ff @(posedge clk_i) request_o <= request_d;
+  always_ff @(posedge clk_i) begin
+    request_o <= request_d;
+    words_o   <= parsed.words;
+  end
 
 endmodule

@@ -18,6 +18,8 @@ transfer/ls_transfer_search.sv
 transfer/ls_transfer_execute.sv
 transfer/ls_transfer_store.sv
 transfer/ls_transfer_request.sv
+transfer/ls_transfer_sum.sv
+transfer/ls_transfer_session.sv
 transfer/ls_transfer_reply.sv
 transfer/ls_transfer_records.sv
 transfer/ls_transfer_commands.sv

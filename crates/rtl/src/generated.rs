@@ -30,6 +30,8 @@ pub const COMMAND_TRANSFER_CLAIM: u32 = 21;
 pub const COMMAND_TRANSFER_RELEASE: u32 = 22;
 /// Command `transfer_grant`; `spec/rtl.toml` explains it.
 pub const COMMAND_TRANSFER_GRANT: u32 = 23;
+/// Command `transfer_session`; `spec/rtl.toml` explains it.
+pub const COMMAND_TRANSFER_SESSION: u32 = 24;
 /// Offset of the field `op` in a command, in bytes.
 pub const COMMAND_OP_AT: usize = 0;
 /// Offset of the field `index` in a command, in bytes.
@@ -96,6 +98,8 @@ pub const REGISTER_TRANSFER_PAPER_FORMAT: u32 = 52;
 pub const REGISTER_TRANSFER_REQUIRE_SIGNATURE: u32 = 53;
 /// Register `transfer_issuers` of 8 bits; `spec/rtl.toml` explains it.
 pub const REGISTER_TRANSFER_ISSUERS: u32 = 54;
+/// Register `transfer_sessions` of 32 bits; `spec/rtl.toml` explains it.
+pub const REGISTER_TRANSFER_SESSIONS: u32 = 55;
 /// Register `transfer_issuer` of 256 bits; `spec/rtl.toml` explains it.
 pub const REGISTER_TRANSFER_ISSUER: u32 = 64;
 /// Number of registers `transfer_issuer`.
@@ -156,6 +160,28 @@ pub const TRANSFER_RESPONSE_LAST_REPLY_AT: usize = 56;
 pub const TRANSFER_RESPONSE_LAST_DESTINATION_AT: usize = 60;
 /// Bytes of an entry of the stream `transfer_response`.
 pub const TRANSFER_RESPONSE_BYTES: usize = 64;
+/// Offset of the field `index` in an entry of `transfer_session_response`, in bytes.
+pub const TRANSFER_SESSION_RESPONSE_INDEX_AT: usize = 0;
+/// Offset of the field `code` in an entry of `transfer_session_response`, in bytes.
+pub const TRANSFER_SESSION_RESPONSE_CODE_AT: usize = 4;
+/// Offset of the field `operation_code` in an entry of `transfer_session_response`, in bytes.
+pub const TRANSFER_SESSION_RESPONSE_OPERATION_CODE_AT: usize = 8;
+/// Offset of the field `reserved` in an entry of `transfer_session_response`, in bytes.
+pub const TRANSFER_SESSION_RESPONSE_RESERVED_AT: usize = 12;
+/// Offset of the field `records` in an entry of `transfer_session_response`, in bytes.
+pub const TRANSFER_SESSION_RESPONSE_RECORDS_AT: usize = 16;
+/// Offset of the field `token` in an entry of `transfer_session_response`, in bytes.
+pub const TRANSFER_SESSION_RESPONSE_TOKEN_AT: usize = 24;
+/// Offset of the field `session_sequence` in an entry of `transfer_session_response`, in bytes.
+pub const TRANSFER_SESSION_RESPONSE_SESSION_SEQUENCE_AT: usize = 32;
+/// Offset of the field `sum` in an entry of `transfer_session_response`, in bytes.
+pub const TRANSFER_SESSION_RESPONSE_SUM_AT: usize = 40;
+/// Offset of the field `amount` in an entry of `transfer_session_response`, in bytes.
+pub const TRANSFER_SESSION_RESPONSE_AMOUNT_AT: usize = 48;
+/// Offset of the field `reserved_2` in an entry of `transfer_session_response`, in bytes.
+pub const TRANSFER_SESSION_RESPONSE_RESERVED_2_AT: usize = 56;
+/// Bytes of an entry of the stream `transfer_session_response`.
+pub const TRANSFER_SESSION_RESPONSE_BYTES: usize = 64;
 /// Value of the AXI4-Lite word `identity`.
 pub const AXIL_IDENTITY: u32 = 0x4c535254;
 /// Address of the AXI4-Lite word `identity`.

@@ -553,7 +553,7 @@ pub const TRANSFER_OP_SIGNED: u8 = 6;
 pub const TRANSFER_FAST_PATH: FastPathList = FastPathList {
     paper: &["socket", "xdp", "rtl"],
     ops: &[
-        FastPathOp { name: "execute", code: 1, datapaths: &["socket", "xdp"] },
+        FastPathOp { name: "execute", code: 1, datapaths: &["socket", "xdp", "rtl"] },
         FastPathOp { name: "refer", code: 2, datapaths: &["socket", "xdp", "rtl"] },
     ],
 };

@@ -38,7 +38,7 @@ struct Sink {
 
 struct Streams {
     // Of spec/rtl.toml: the commands that have a response.
-    static constexpr uint32_t kFirstOrder = 17, kLastOrder = 23;
+    static constexpr uint32_t kFirstOrder = 17, kLastOrder = 24;
     static constexpr size_t kRecordBytes = 128, kResponseBytes = 64;
     Sink records, responses;
     uint64_t orders = 0, answered = 0;  // since the reset

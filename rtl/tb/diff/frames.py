@@ -9,6 +9,16 @@ V4, V6 = ["10.0.0.2", "192.168.7.2"], ["fd00::2", "fe80::2"]
 BROADCASTS = ["10.0.0.255", "255.255.255.255"]
 
 
+class _Usual:
+    """Chance that never makes anything unusual."""
+
+    def __init__(self, chance):
+        self.choice, self.randbytes = lambda items: items[0], chance.randbytes
+
+    def random(self) -> float:
+        return 0.5
+
+
 class FrameMaker:
     """Makes frames to `port` from a seeded source of chance. With `checks`, most UDP checksums are right."""
 
@@ -31,6 +41,11 @@ class FrameMaker:
             return folded_sum(pseudo).to_bytes(2, "big")
         total = 0xFFFF - folded_sum(pseudo + udp + payload + bytes(len(payload) % 2))
         return (total or 0xFFFF).to_bytes(2, "big")
+
+    def plain(self, payload: bytes) -> bytes:
+        """Returns an intact IPv4 frame from the usual source."""
+        maker = FrameMaker(_Usual(self.random), self.mac, self.port, True, self.usual)
+        return maker.frame(payload)
 
     def frame(self, payload: bytes) -> bytes:
         chance = self.random

@@ -17,13 +17,23 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from lineside_rtl import ROOT, folded_sum, register  # noqa: E402
-from lineside_transfer import CODES, FROZEN, KEY, RECORDS, Account, TransferHost, TransferNic  # noqa: E402
+from lineside_transfer import (  # noqa: E402
+    CODES,
+    FROZEN,
+    KEY,
+    RECORDS,
+    Account,
+    Session,
+    TransferHost,
+    TransferNic,
+    operations_sum,
+)
 
 FILES = sorted((ROOT / "vectors/transfer").glob("*.toml"))
 CREATE, ISSUE, TRANSFER, REFER, FREEZE, UNFREEZE = range(1, 7)
 PLAIN, PENDING, POST, VOID = range(4)
-EXECUTE, REFER_OP, SIGNED = 1, 2, 6
-SIGNED_HEAD, EXECUTE_HEAD, OPERATION, REFER_BYTES = 104, 24, 88, 72
+EXECUTE, REFER_OP, OPEN, CLOSE, SIGNED = 1, 2, 3, 4, 6
+SIGNED_HEAD, EXECUTE_HEAD, OPERATION, REFER_BYTES, EXECUTE_BYTES = 104, 24, 88, 72, 128
 KEYED = 2
 # Codes with which a numbered request does not become the last one of its account.
 NOT_LAST = [CODES[name] for name in ["busy", "bad_command", "unauthorised", "stale_id", "id_reused"]]
@@ -38,6 +48,7 @@ class Ledger:
 
     def __init__(self):
         self.accounts, self.pendings, self.sequences, self.keys, self.changed = {}, {}, {}, set(), set()
+        self.sessions, self.changed_sessions = {}, set()
 
     def touch(self, account: bytes) -> Account:
         self.changed.add(account)
@@ -80,7 +91,16 @@ class Ledger:
 
     def native(self, request: bytes, reply: bytes, at_s: int) -> int:
         """Returns the number of operations that were executed."""
-        if request[3] not in (EXECUTE, SIGNED) or reply[4:6] != bytes(2):
+        if reply[4:6] != bytes(2):
+            return 0
+        if request[3] in (OPEN, CLOSE):
+            token, _, slot = struct.unpack_from(">QQI", reply if request[3] == OPEN else request, 32)
+            if request[3] == CLOSE or token:
+                self.sessions[slot] = Session(token if request[3] == OPEN else 0)
+                self.sequences.pop(slot, None)
+                self.changed_sessions.add(slot)
+            return 0
+        if request[3] not in (EXECUTE, SIGNED):
             return 0
         at = 16 + (SIGNED_HEAD if request[3] == SIGNED else 0)
         _, sequence, slot, count, _ = struct.unpack_from(">QQIHH", request, at)
@@ -92,6 +112,11 @@ class Ledger:
             asked = request[at + EXECUTE_HEAD + index * OPERATION :][:OPERATION]
             said = reply[16 + EXECUTE_HEAD + index * OPERATION :][:OPERATION]
             self.operation(asked, said, at_s)
+        if request[3] == EXECUTE:
+            total, first = operations_sum(request[at + EXECUTE_HEAD :]), reply[16 + EXECUTE_HEAD :]
+            code, amount = int.from_bytes(first[2:4], "big"), int.from_bytes(first[40:48], "big")
+            self.sessions[slot] = Session(self.sessions[slot].token, sequence, total, count, code, amount)
+            self.changed_sessions.add(slot)
         return count
 
     def operation(self, asked: bytes, said: bytes, at_s: int):
@@ -143,6 +168,9 @@ class Scene:
         self.nic.set_now(1_000_000)
         self.nic.command(register("transfer_lease_until_ns", 1 << 62 if state["lease"] == "valid" else 1_000_000))
         self.host.grant(1 << 40)
+        for slot, token in enumerate(state["sessions"]):
+            self.ledger.sessions[slot] = Session(int(token, 16))
+            self.host.session(slot, self.ledger.sessions[slot])
         self.dummies = 0
         self.own = own
         if not self.drains:
@@ -178,7 +206,13 @@ class Scene:
     def fill(self):
         for account in self.ledger.changed:
             assert self.host.fill(account, replace(self.ledger.accounts[account])) == CODES["done"]
-        self.ledger.changed = set()
+        for slot in self.ledger.changed_sessions:
+            assert self.host.session(slot, self.ledger.sessions[slot]) is not None
+        self.forget()
+
+    def forget(self):
+        """Forgets what has changed: the NIC has it."""
+        self.ledger.changed, self.ledger.changed_sessions = set(), set()
 
 
 def expected(vector, is_express):
@@ -188,7 +222,8 @@ def expected(vector, is_express):
     verdict, counts = vector["fastpath"], list(vector.get("counts", []))
     if verdict.startswith("drop"):
         return frame, "drop", b"", [verdict]
-    if verdict == "reply" and len(request) > 22 and not (request[3] == REFER_OP and len(request) == REFER_BYTES):
+    answered = (REFER_OP, REFER_BYTES), (EXECUTE, EXECUTE_BYTES)
+    if verdict == "reply" and len(request) > 22 and (request[3], len(request)) not in answered:
         verdict, counts = "forward", ["forwarded"]
     if verdict == "forward":
         return frame, "forward", frame, counts
@@ -212,7 +247,9 @@ def test_sequence(path):
             scene.fill()
             if not scene.drains and vector["fastpath"] == "reply":
                 scene.use_places(executed)
-        scene.ledger.changed = set()
+        scene.forget()
     for account, entry in scene.ledger.accounts.items():
         assert scene.host.read(account) == entry, account.hex()
+    for slot, entry in scene.ledger.sessions.items():
+        assert scene.host.session(slot) == entry, slot
     scene.nic.close()

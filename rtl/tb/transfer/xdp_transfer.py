@@ -3,7 +3,7 @@
 
 import struct
 
-from lineside_transfer import BUCKET_CELLS, COUNTERS, PORT, Account, buckets, issuer_words
+from lineside_transfer import BUCKET_CELLS, COUNTERS, PORT, Account, Session, buckets, issuer_words
 from xdp_native import XdpRoot
 
 CELL, PAPER, RECORD_BYTES, SESSION_BYTES = "<2I16s4Q2I", "<6IQ", 144, 128
@@ -14,6 +14,7 @@ RECORD_NAMES = [
     *("slot", "command", "contract", "place", "session_sequence", "sum", "timestamp", "uuid"),
     *("nonce", "timeout_s", "time_ns"),
 ]
+SESSION = "<2I4Q4QQ48x"
 VALID, FROZEN, CLAIMED = 1, 2, 4
 ISSUERS = 8
 TAIL_AT, CREDIT_AT = 64, 328
@@ -139,3 +140,14 @@ class XdpTransfer(XdpRoot):
         flags = (self.cell(index)[1] | set_flags) & ~clear_flags
         self.write("transfer_cells", 64 * index + 4, struct.pack("<I", flags))
         return True
+
+    # ---- sessions ----
+
+    def session(self, slot: int) -> Session:
+        fields = struct.unpack_from(SESSION, self.maps["transfer_slots"], SESSION_BYTES * slot)
+        _, count, token, sequence, total, codes, amount, _, _, _, claimed = fields
+        return Session(token, sequence, total, count, codes & 0xFFFF, amount, bool(claimed))
+
+    def write_session(self, slot: int, to: Session):
+        fields = 0, to.count, to.token, to.sequence, to.sum, to.code, to.amount, 0, 0, 0, int(to.claimed)
+        self.write("transfer_slots", SESSION_BYTES * slot, struct.pack(SESSION, *fields))
