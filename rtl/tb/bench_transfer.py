@@ -8,7 +8,7 @@ A hazard distance of n means that every n-th request moves units between the sam
 import json
 import struct
 
-from bench import CLOCK_HZ, frame
+from spv_frame import CLOCK_HZ, frame
 from lineside_rtl import folded_sum, register
 from lineside_transfer import SESSIONS, Account, Session, TransferHost, TransferNic, command
 

@@ -17,7 +17,7 @@ from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, Timer
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from bench import frame  # noqa: E402
+from spv_frame import frame  # noqa: E402
 from lineside_rtl import COUNTERS, DROPS, REGISTERS, SPEC, SpvHost, command, register  # noqa: E402
 
 AXIL = SPEC["axil"]

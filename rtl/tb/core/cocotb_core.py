@@ -15,7 +15,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from bench import frame  # noqa: E402
+from spv_frame import frame  # noqa: E402
 from lineside_rtl import COUNTERS, SpvHost, command, register  # noqa: E402
 
 TXIDS = [bytes([number]) + bytes(range(1, 32)) for number in range(1, 33)]

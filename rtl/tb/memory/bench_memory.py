@@ -14,7 +14,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from memory_nic import MemoryNic  # noqa: E402
 
-from bench import CLOCK_HZ, frame  # noqa: E402
+from spv_frame import CLOCK_HZ, frame  # noqa: E402
 from lineside_rtl import MASK_64, SpvHost, command, folded_sum, register  # noqa: E402
 
 LINE_BITS = 22

@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from memory_nic import MemoryNic, Pauses  # noqa: E402
 
-from bench import frame  # noqa: E402
+from spv_frame import frame  # noqa: E402
 from lineside_rtl import SpvHost, command, folded_sum, register  # noqa: E402
 
 BLOCKS = 16
@@ -222,6 +222,33 @@ def test_the_first_level_answers_what_was_read_once():
     nic.command(command("line", host.first_line(txid) + 3))
     assert version_in(nic.run([frame(txid)])[0]) == 3
     assert nic.memory_counters()["reads"] == 2
+    nic.close()
+
+
+def test_all_lines_of_a_set_have_places_in_the_first_level():
+    nic, host = nic_of(4, 12)
+    chance = random.Random(13)
+    txids = txids_of(host, 1, chance)
+    while len(txids) < 4:
+        txid = chance.randbytes(32)
+        if host.first_line(txid) == host.first_line(txids[0]):
+            txids.append(txid)
+    nic.command(*(line_of(host, txid, number) for number, txid in enumerate(txids)))
+    for _ in range(3):
+        left = [nic.run([frame(txid)])[0] for txid in txids]
+        assert [version_in(one) for one in left] == [0, 1, 2, 3]
+    assert nic.memory_counters()["reads"] == 4
+    nic.close()
+
+
+def test_the_first_line_with_the_first_word_decides():
+    """A host never writes two lines with the same first word into one set; the XDP program would miss the second."""
+    nic, host = nic_of(2, 12)
+    txid = txids_of(host, 1, random.Random(14))[0]
+    twin = txid[:16] + bytes(16)
+    first = host.first_line(txid)
+    nic.command(command("line", first, 2, 1, twin), command("line", first + 1, 2, 2, txid))
+    assert [version_in(one) for one in nic.run([frame(txid), frame(twin)] * 2)] == [None, 1, None, 1]
     nic.close()
 
 

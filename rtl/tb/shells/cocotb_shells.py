@@ -15,7 +15,7 @@ from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, Timer
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "control"))
-from bench import frame  # noqa: E402
+from spv_frame import frame  # noqa: E402
 from cocotb_control import MERKLE_ROOT, TXIDS, Master, counter_at  # noqa: E402
 from lineside_rtl import SpvHost, register  # noqa: E402
 
