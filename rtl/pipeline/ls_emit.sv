@@ -21,9 +21,9 @@ module ls_emit
     output logic decision_ready_o,
     input decision_t decision_i,
 
-    input logic frame_valid_i,
-    output logic frame_ready_o,
-    input beat_t frame_i,
+    input  logic  frame_valid_i,
+    output logic  frame_ready_o,
+    input  beat_t frame_i,
 
     output logic  network_valid_o,
     input  logic  network_ready_i,
@@ -37,31 +37,21 @@ module ls_emit
     output verdict_e passed_verdict_o
 );
 
+  localparam int unsigned IndexBits = $clog2(WindowBeats + 1);
+
   typedef struct packed {
     verdict_e verdict;
     beat_t beat;
   } output_t;
 
-  logic [1:0] beat_index_q;  // 3: after the window
+  logic [IndexBits-1:0] beat_index_q;  // WindowBeats: after the window
   logic is_joined, out_valid, out_ready, skid_ready, is_needed;
   output_t joined, out;
 
   // ---- rewriting ----
 
-  // Position of the payload in the frame.
-  logic [7:0] payload_at, replaced_from, replaced_until, op_at;
-  always_comb begin
-    payload_at = 8'(BodyFirst) + (decision_i.is_vlan ? 8'(VlanBytes) : 8'd0) +
-                 (decision_i.is_v6 ? 8'(Ipv6Bytes - Ipv4Bytes) : 8'd0);
-    // The native header stays, apart from the reply bit.
-    replaced_from = payload_at + (decision_i.is_native ? 8'(NativeHeaderBytes) : 8'd0);
-    replaced_until = payload_at + (decision_i.is_native ? 8'(PayloadBytesMax) : 8'(SpvPaperRequestBytes));
-    op_at = payload_at + 8'(NativeHeaderOpAt);
-  end
-
   // Swaps addresses and ports in the first beat. All of them lie in it, also behind a VLAN tag.
-  function automatic logic [BeatBits-1:0] swap(input logic [BeatBits-1:0] data, input logic is_vlan,
-                                               input logic is_v6);
+  function automatic logic [BeatBits-1:0] swap(input logic [BeatBits-1:0] data, input logic is_vlan, input logic is_v6);
     logic [BeatBits-1:0] swapped;
     swapped = data;
     swapped[0+:48] = data[48+:48];
@@ -86,34 +76,54 @@ module ls_emit
   endfunction
 
   logic [8*WindowBytes-1:0] body;
+  logic [WindowBytes/2-1:0] mask;
   assign body = {{8 * (WindowBytes - BodyFirst - BodyBytes) {1'b0}}, decision_i.body, {8 * BodyFirst{1'b0}}};
+  assign mask = {{(WindowBytes - BodyFirst - BodyBytes) / 2{1'b0}}, decision_i.mask, {BodyFirst / 2{1'b0}}};
 
   logic [BeatBits-1:0] rewritten, body_beat;
-  logic [7:0] ip_at;
-  assign ip_at = 8'(EthBytes) + (decision_i.is_vlan ? 8'(VlanBytes) : 8'd0);
+  logic [BeatBytes/2-1:0] mask_beat;
 
   always_comb begin
-    logic [7:0] at;
+    int unsigned payload_at, ip_at;
     logic [15:0] udp_check, ip_check;
-    at = '0;
-    case (beat_index_q)
-      2'd0: body_beat = body[0+:BeatBits];
-      2'd1: body_beat = body[BeatBits+:BeatBits];
-      default: body_beat = body[2*BeatBits+:BeatBits];
-    endcase
+    payload_at = 0;
+    ip_at = 0;
+    body_beat = '0;
+    mask_beat = '0;
+    for (int unsigned i = 0; i < WindowBeats; i++) begin
+      if (beat_index_q == IndexBits'(i)) begin
+        body_beat = body[BeatBits*i+:BeatBits];
+        mask_beat = mask[BeatBytes/2*i+:BeatBytes/2];
+      end
+    end
     udp_check = be16(decision_i.udp_check);
     ip_check  = be16(decision_i.ip_check);
     rewritten = beat_index_q == 0 ? swap(frame_i.data, decision_i.is_vlan, decision_i.is_v6) : frame_i.data;
-    if (beat_index_q != 2'd3) begin
-      for (int unsigned i = 0; i < BeatBytes; i++) begin
-        at = {beat_index_q, 6'(i)};
-        if (at >= replaced_from && at < replaced_until) rewritten[8*i+:8] = body_beat[8*i+:8];
-        if (decision_i.is_native && at == op_at) rewritten[8*i+:8] = frame_i.data[8*i+:8] | NativeReplyBit;
-        if (at == payload_at - 8'd2) rewritten[8*i+:8] = udp_check[7:0];
-        if (at == payload_at - 8'd1) rewritten[8*i+:8] = udp_check[15:8];
-        if (at == ip_at + (decision_i.is_v6 ? 8'd7 : 8'd8)) rewritten[8*i+:8] = decision_i.ttl;
-        if (!decision_i.is_v6 && at == ip_at + 8'd10) rewritten[8*i+:8] = ip_check[7:0];
-        if (!decision_i.is_v6 && at == ip_at + 8'd11) rewritten[8*i+:8] = ip_check[15:8];
+    for (int unsigned i = 0; i < BeatBytes; i++) begin
+      if (mask_beat[i/2]) rewritten[8*i+:8] = body_beat[8*i+:8];
+    end
+    // One case for each position of the headers and each beat, so that the synthesis sees constants.
+    for (int unsigned kind = 0; kind < 4; kind++) begin
+      payload_at = BodyFirst + VlanBytes * (kind % 2) + (Ipv6Bytes - Ipv4Bytes) * (kind / 2);
+      ip_at = EthBytes + VlanBytes * (kind % 2);
+      if ({decision_i.is_v6, decision_i.is_vlan} == 2'(kind)) begin
+        for (int unsigned beat = 0; beat < WindowBeats; beat++) begin
+          if (beat_index_q == IndexBits'(beat)) begin
+            if (decision_i.is_native && (payload_at + NativeHeaderOpAt) / BeatBytes == beat) begin
+              rewritten[8*((payload_at+NativeHeaderOpAt)%BeatBytes)+:8] =
+                  frame_i.data[8*((payload_at+NativeHeaderOpAt)%BeatBytes)+:8] | NativeReplyBit;
+            end
+            if ((payload_at - 2) / BeatBytes == beat) rewritten[8*((payload_at-2)%BeatBytes)+:8] = udp_check[7:0];
+            if ((payload_at - 1) / BeatBytes == beat) rewritten[8*((payload_at-1)%BeatBytes)+:8] = udp_check[15:8];
+            if (kind / 2 == 1) begin
+              if ((ip_at + 7) / BeatBytes == beat) rewritten[8*((ip_at+7)%BeatBytes)+:8] = decision_i.ttl;
+            end else begin
+              if ((ip_at + 8) / BeatBytes == beat) rewritten[8*((ip_at+8)%BeatBytes)+:8] = decision_i.ttl;
+              if ((ip_at + 10) / BeatBytes == beat) rewritten[8*((ip_at+10)%BeatBytes)+:8] = ip_check[7:0];
+              if ((ip_at + 11) / BeatBytes == beat) rewritten[8*((ip_at+11)%BeatBytes)+:8] = ip_check[15:8];
+            end
+          end
+        end
       end
     end
   end
@@ -134,7 +144,7 @@ module ls_emit
     if (!rst_ni) beat_index_q <= '0;
     else if (frame_ready_o) begin
       if (frame_i.last) beat_index_q <= '0;
-      else if (beat_index_q != 2'd3) beat_index_q <= beat_index_q + 1'b1;
+      else if (beat_index_q != IndexBits'(WindowBeats)) beat_index_q <= beat_index_q + 1'b1;
     end
   end
 
@@ -145,10 +155,10 @@ module ls_emit
       .rst_ni,
       .valid_i(is_joined && is_needed),
       .ready_o(skid_ready),
-      .data_i(joined),
+      .data_i (joined),
       .valid_o(out_valid),
       .ready_i(out_ready),
-      .data_o(out)
+      .data_o (out)
   );
 
   // ---- outputs ----

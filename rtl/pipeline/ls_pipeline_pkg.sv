@@ -9,13 +9,13 @@ package ls_pipeline_pkg;
   localparam int unsigned BeatBytes = 64;
   localparam int unsigned BeatBits = 8 * BeatBytes;
 
-  // All bytes that decide about a request, and all bytes that a reply changes, are in the first three beats of the
-  // frame: headers of at most 66 bytes and a payload of at most 120.
-  localparam int unsigned WindowBeats = 3;
+  // All bytes that decide about a request, and all bytes that a reply changes, are in the first four beats of the
+  // frame: headers of at most 66 bytes and a payload of at most 128.
+  localparam int unsigned WindowBeats = 4;
   localparam int unsigned WindowBytes = WindowBeats * BeatBytes;
 
-  // Payload bytes of the longest request that the RTL answers: native `root`.
-  localparam int unsigned PayloadBytesMax = NativeHeaderBytes + RootReplyBytes;
+  // Payload bytes of the longest request that a service of the RTL answers: one native operation of `transfer`.
+  localparam int unsigned PayloadBytesMax = NativeHeaderBytes + ExecuteHeadBytes + OperationBytes;
 
   localparam int unsigned EthBytes = 14;
   localparam int unsigned VlanBytes = 4;
@@ -60,7 +60,7 @@ package ls_pipeline_pkg;
     logic [RegisterV6Count-1:0] v6_own;
     logic [RegisterV6Count-1:0] v6_answered;
     logic [RegisterV6Count-1:0][127:0] v6;
-    logic [15:0] spv_port;
+    logic [15:0] port;  // UDP port of the service; 0: the service is off
   } endpoint_t;
 
   // Properties of a request that its reply needs.
@@ -69,7 +69,8 @@ package ls_pipeline_pkg;
     logic is_vlan;
     logic [7:0] ttl;
     logic [15:0] ip_check;
-    logic [15:0] partial_sum;  // of the pseudo header, the UDP header and the native header of the reply
+    logic [15:0] partial_sum;  // of the pseudo header and the UDP header without its checksum
+    logic [15:0] native_sum;  // of the first 16 payload bytes, with the reply bit of a native header
   } headers_t;
 
   // Outcome of the frame rules: `forward` or `drop` is final; otherwise the service decides.
@@ -78,6 +79,9 @@ package ls_pipeline_pkg;
     verdict_e verdict;
     drop_e reason;
     headers_t headers;
+    logic [127:0] source;  // address; IPv4 in the low 32 bits, with zeros above
+    logic [15:0] pseudo_sum;  // of the pseudo header
+    logic [15:0] udp_check;
     logic [15:0] payload_bytes;
     logic [8*PayloadBytesMax-1:0] payload;  // its first bytes; undefined from payload_bytes on
   } datagram_t;
@@ -85,13 +89,14 @@ package ls_pipeline_pkg;
   // Decision about a frame, in the order of the frames.
   typedef struct packed {
     verdict_e verdict;
-    logic is_native;
+    logic is_native;  // the reply bit is set
     logic is_v6;
     logic is_vlan;
     logic [7:0] ttl;
     logic [15:0] ip_check;
     logic [15:0] udp_check;
-    logic [8*BodyBytes-1:0] body;  // bytes of the frame from BodyFirst on, where the reply differs
+    logic [BodyBytes/2-1:0] mask;  // 16-bit words of `body` that replace those of the frame
+    logic [8*BodyBytes-1:0] body;  // bytes of the frame from BodyFirst on
   } decision_t;
 
   // Returns the 16-bit word in network order at byte `at` of a short run of bytes.

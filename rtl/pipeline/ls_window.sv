@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collects the first three beats of each frame and measures the frame.
+// Collects the first WindowBeats beats of each frame and measures the frame.
 //
 // Interface: beat_i is taken in each cycle in which beat_valid_i is 1; there is no back-pressure. Each frame gives
 // exactly one window, in order: when its last beat was taken in or, for a frame of more than FrameBeatsMax beats, when
@@ -33,9 +33,12 @@ module ls_window
   assign is_full = beats_q == CountBits'(FrameBeatsMax - 1) && !beat_i.last;
   assign valid_d = beat_valid_i && !is_decided_q && (beat_i.last || is_full);
 
+  // Number of ones, which are at the low end of keep: bit b of the number changes at each multiple of 2^b.
   always_comb begin
     kept = '0;
-    for (int unsigned i = 0; i < BeatBytes; i++) kept = kept + 7'(beat_i.keep[i]);
+    for (int unsigned b = 0; b <= $clog2(BeatBytes); b++) begin
+      for (int unsigned i = 1 << b; i <= BeatBytes; i += 1 << b) kept[b] = kept[b] ^ beat_i.keep[i-1];
+    end
   end
 
   always_ff @(posedge clk_i) begin
@@ -54,14 +57,16 @@ module ls_window
   end
 
   always_ff @(posedge clk_i) begin
-    if (beat_valid_i && beats_q == 0) earlier_q[0] <= beat_i.data;
-    if (beat_valid_i && beats_q == 1) earlier_q[1] <= beat_i.data;
     window_o.is_oversize <= is_full;
     window_o.bytes <= 16'(beats_q) * 16'(BeatBytes) + 16'(kept);
-    window_o.data[BeatBits-1:0] <= beats_q == 0 ? beat_i.data : earlier_q[0];
-    window_o.data[2*BeatBits-1:BeatBits] <= beats_q == 1 ? beat_i.data : earlier_q[1];
-    // The window of a longer frame keeps its third beat.
-    if (beat_valid_i && beats_q <= 2) window_o.data[3*BeatBits-1:2*BeatBits] <= beat_i.data;
+    for (int unsigned i = 0; i < WindowBeats - 1; i++) begin
+      if (beat_valid_i && beats_q == CountBits'(i)) earlier_q[i] <= beat_i.data;
+      window_o.data[BeatBits*i+:BeatBits] <= beats_q == CountBits'(i) ? beat_i.data : earlier_q[i];
+    end
+    // The window of a longer frame keeps its last beat.
+    if (beat_valid_i && beats_q <= CountBits'(WindowBeats - 1)) begin
+      window_o.data[BeatBits*(WindowBeats-1)+:BeatBits] <= beat_i.data;
+    end
   end
 
 endmodule

@@ -40,16 +40,14 @@ module ls_spv_commands
     output block_t block_o
 );
 
-  logic valid_q, barrier_pending_q;
+  logic valid_q, barrier_pending;
   command_t command_q;
-  logic [15:0] barrier_at_q;
-  logic [31:0] barrier_index_q;
   logic [31:0] staged_height_q;
   logic [15:0] staged_sum_q;
   logic [255:0] staged_hash_q;
 
   // A barrier may still be in command_q, so a command after it waits until it is pending or complete.
-  assign s_command_ready_o = !barrier_pending_q && !(valid_q && command_q.op == CommandBarrier);
+  assign s_command_ready_o = !barrier_pending && !(valid_q && command_q.op == CommandBarrier);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) valid_q <= 1'b0;
@@ -103,17 +101,11 @@ module ls_spv_commands
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      // Without a port, an address and a lease, everything is forwarded.
-      endpoint_o.spv_port <= '0;
-      endpoint_o.v4_answered <= '0;
-      endpoint_o.v6_answered <= '0;
+      // Without a lease, everything is forwarded.
       control_o.lease_until_ns <= '0;
       control_o.epoch <= 64'd1;
     end else if (is_register) begin
       case (command_q.index)
-        RegisterSpvPort: endpoint_o.spv_port <= value[RegisterSpvPortBits-1:0];
-        RegisterV4Answered: endpoint_o.v4_answered <= value[RegisterV4AnsweredBits-1:0];
-        RegisterV6Answered: endpoint_o.v6_answered <= value[RegisterV6AnsweredBits-1:0];
         RegisterSpvLeaseUntilNs: control_o.lease_until_ns <= value[RegisterSpvLeaseUntilNsBits-1:0];
         RegisterSpvEpoch: control_o.epoch <= value[RegisterSpvEpochBits-1:0];
         default: ;
@@ -124,10 +116,6 @@ module ls_spv_commands
   always_ff @(posedge clk_i) begin
     if (is_register) begin
       case (command_q.index)
-        RegisterMac: endpoint_o.mac <= value[RegisterMacBits-1:0];
-        RegisterLoopback: endpoint_o.loopback <= value[0];
-        RegisterV4Own: endpoint_o.v4_own <= value[RegisterV4OwnBits-1:0];
-        RegisterV6Own: endpoint_o.v6_own <= value[RegisterV6OwnBits-1:0];
         RegisterSpvKey: control_o.key <= value[RegisterSpvKeyBits-1:0];
         RegisterSpvSetBits: control_o.set_bits <= value[RegisterSpvSetBitsBits-1:0];
         RegisterSpvWays: control_o.ways <= value[RegisterSpvWaysBits-1:0];
@@ -136,40 +124,31 @@ module ls_spv_commands
         RegisterSpvPaperFormat: control_o.paper_format <= value[0];
         default: ;
       endcase
-      for (int unsigned i = 0; i < RegisterV4Count; i++) begin
-        if (command_q.index == RegisterV4 + i) begin
-          endpoint_o.v4[i] <= value[31:0];
-          endpoint_o.v4_broadcast[i] <= value[63:32];
-        end
-      end
-      for (int unsigned i = 0; i < RegisterV6Count; i++) begin
-        if (command_q.index == RegisterV6 + i) endpoint_o.v6[i] <= value[RegisterV6Bits-1:0];
-      end
     end
   end
+
+  ls_endpoint #(
+      .PortRegister(RegisterSpvPort)
+  ) u_endpoint (
+      .clk_i,
+      .rst_ni,
+      .write_i(is_register),
+      .index_i(command_q.index),
+      .value_i(value[RegisterV6Bits-1:0]),
+      .endpoint_o
+  );
 
   // ---- barrier ----
 
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      barrier_pending_q <= 1'b0;
-      barrier_o <= '0;
-    end else if (barrier_pending_q) begin
-      // The difference is positive while frames of before the barrier are in the pipeline.
-      if ($signed(barrier_at_q - passed_i) <= 0) begin
-        barrier_pending_q <= 1'b0;
-        barrier_o <= barrier_index_q;
-      end
-    end else if (valid_q && command_q.op == CommandBarrier) begin
-      barrier_pending_q <= 1'b1;
-    end
-  end
-
-  always_ff @(posedge clk_i) begin
-    if (valid_q && command_q.op == CommandBarrier) begin
-      barrier_at_q <= accepted_i;
-      barrier_index_q <= command_q.index;
-    end
-  end
+  ls_barrier u_barrier (
+      .clk_i,
+      .rst_ni,
+      .set_i(valid_q && command_q.op == CommandBarrier),
+      .index_i(command_q.index),
+      .accepted_i,
+      .passed_i,
+      .pending_o(barrier_pending),
+      .barrier_o
+  );
 
 endmodule

@@ -9,7 +9,7 @@
 // A frame of more than FrameBeatsMax beats goes to the host unchanged.
 // The input is stopped only when an output does not accept frames: look-ups have a fixed latency, frames wait for their
 // decision in a FIFO, and decisions are limited to the space for them.
-// Latency: 27 cycles from the last beat in to the first beat out. Throughput: one beat in each cycle.
+// Latency: 30 cycles from the last beat in to the first beat out. Throughput: one beat in each cycle.
 // Counters: the counters of the XDP program, 64 bits each, in the order of spec/spv.toml and spec/common.toml.
 
 module ls_spv_core

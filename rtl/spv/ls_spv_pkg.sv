@@ -9,6 +9,8 @@ package ls_spv_pkg;
   import ls_pipeline_pkg::*;
 
   localparam int unsigned Ways = 4;
+  // Payload bytes of native `root`.
+  localparam int unsigned RootBytes = NativeHeaderBytes + RootReplyBytes;
 
   // State of the whole table.
   typedef struct packed {

@@ -39,7 +39,7 @@ module ls_spv_reply
 
   // ---- stage 1: payload and sum of the reply ----
 
-  logic [8*PayloadBytesMax-1:0] payload_d, payload_q;
+  logic [8*RootBytes-1:0] payload_d, payload_q;
   logic [18:0] sum_q;
   logic [7:0] ttl_d, ttl_q;
 
@@ -63,14 +63,23 @@ module ls_spv_reply
     payload_q <= payload_d;
     ttl_q <= ttl_d;
     sum_q <= 19'(request_i.headers.partial_sum) + 19'(block_i.root_sum) +
-             (request_i.is_native ? 19'(block_i.hash_sum) + 19'(tip_sum_i) : 19'd0);
+             (request_i.is_native ?
+              19'(request_i.headers.native_sum) + 19'(block_i.hash_sum) + 19'(tip_sum_i) : 19'd0);
   end
 
   // ---- stage 2: checksums, first shift ----
 
-  logic [8*(VlanBytes+PayloadBytesMax)-1:0] body_q;
+  logic [8*(VlanBytes+RootBytes)-1:0] body_q;
+  logic [(VlanBytes+RootBytes)/2-1:0] mask_q;
   logic [15:0] udp_check_d, udp_check_q, ip_check_d, ip_check_q;
   logic [7:0] ttl_2_q;
+  logic [RootBytes/2-1:0] mask;
+
+  always_comb begin
+    // The native header stays, apart from the reply bit.
+    if (request_q[0].is_native) mask = {{RootReplyBytes / 2{1'b1}}, {NativeHeaderBytes / 2{1'b0}}};
+    else mask = {{(RootBytes - SpvPaperReplyBytes) / 2{1'b0}}, {SpvPaperReplyBytes / 2{1'b1}}};
+  end
 
   always_comb begin
     logic [7:0] old_ttl;
@@ -89,6 +98,7 @@ module ls_spv_reply
     udp_check_q <= udp_check_d;
     ip_check_q <= ip_check_d;
     ttl_2_q <= ttl_q;
+    mask_q <= request_q[0].headers.is_vlan ? {mask, {VlanBytes / 2{1'b0}}} : {{VlanBytes / 2{1'b0}}, mask};
     body_q <= request_q[0].headers.is_vlan ? {payload_q, {8 * VlanBytes{1'b0}}} : {{8 * VlanBytes{1'b0}}, payload_q};
   end
 
@@ -105,7 +115,15 @@ module ls_spv_reply
     decision_d.ttl = ttl_2_q;
     decision_d.ip_check = ip_check_q;
     decision_d.udp_check = udp_check_q;
-    decision_d.body = request_q[1].headers.is_v6 ? {body_q, {8 * V6Shift{1'b0}}} : {{8 * V6Shift{1'b0}}, body_q};
+    decision_d.mask = '0;
+    decision_d.body = '0;
+    if (request_q[1].headers.is_v6) begin
+      decision_d.mask[V6Shift/2+:(VlanBytes+RootBytes)/2] = mask_q;
+      decision_d.body[8*V6Shift+:8*(VlanBytes+RootBytes)] = body_q;
+    end else begin
+      decision_d.mask[(VlanBytes+RootBytes)/2-1:0] = mask_q;
+      decision_d.body[8*(VlanBytes+RootBytes)-1:0] = body_q;
+    end
     decision_d.verdict = VerdictForward;
     counts_d = 1'b1;
     counter_d = SpvCounterForwardedNative;

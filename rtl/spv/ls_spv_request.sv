@@ -28,11 +28,11 @@ module ls_spv_request
   localparam int unsigned BodyAt = 8 * NativeHeaderBytes;
 
   logic is_paper, is_native, is_well_formed, is_root, is_padded;
-  logic [8*PayloadBytesMax-1:0] payload;
+  logic [8*RootBytes-1:0] payload;
   logic [255:0] txid_d;
   request_t request_d;
 
-  assign payload = datagram_i.payload;
+  assign payload = datagram_i.payload[8*RootBytes-1:0];
   assign is_paper = datagram_i.payload_bytes == 16'(SpvPaperRequestBytes);
   assign is_native = datagram_i.payload_bytes >= 16'(NativeHeaderBytes) &&
                      be16(payload[8*NativeHeaderMagicAt+:16]) == NativeMagic;
@@ -40,7 +40,7 @@ module ls_spv_request
                           payload[8*NativeHeaderStatusAt+:16] == '0 &&
                           17'(be16(payload[8*NativeHeaderLengthAt+:16])) + 17'(NativeHeaderBytes) ==
                           17'(datagram_i.payload_bytes);
-  assign is_root = payload[8*NativeHeaderOpAt+:8] == SpvOpRoot && datagram_i.payload_bytes == 16'(PayloadBytesMax);
+  assign is_root = payload[8*NativeHeaderOpAt+:8] == SpvOpRoot && datagram_i.payload_bytes == 16'(RootBytes);
   // All bytes of the body after the TXID are zero.
   assign is_padded = payload[BodyAt+8*RootReplyBlockHashAt+:8*(RootReplyBytes-RootReplyBlockHashAt)] == '0;
   assign txid_d = is_paper ? payload[255:0] : payload[BodyAt+8*RootReplyRootAt+:256];

@@ -6,6 +6,8 @@ common/ls_ram_fifo.sv
 common/ls_delay.sv
 common/ls_index_hash.sv
 pipeline/ls_pipeline_pkg.sv
+pipeline/ls_endpoint.sv
+pipeline/ls_barrier.sv
 pipeline/ls_window.sv
 pipeline/ls_classify.sv
 pipeline/ls_emit.sv

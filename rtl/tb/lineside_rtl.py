@@ -35,8 +35,8 @@ class Pauses(ctypes.Structure):
     ]
 
 
-def _library():
-    library = ctypes.CDLL(str(LIBRARY))
+def _library(path):
+    library = ctypes.CDLL(str(path))
     library.ls_sim_new.restype = ctypes.c_void_p
     for name in ["ls_sim_command", "ls_sim_run", "ls_sim_latency", "ls_sim_cycles"]:
         getattr(library, name).restype = ctypes.c_uint64
@@ -55,8 +55,11 @@ class Left:
 class Nic:
     """The simulated NIC."""
 
+    library = LIBRARY
+    counter_names = COUNTERS
+
     def __init__(self):
-        self._library = _library()
+        self._library = _library(self.library)
         self._sim = ctypes.c_void_p(self._library.ls_sim_new())
         assert self._sim, "no memory for a simulation"
 
@@ -106,9 +109,9 @@ class Nic:
 
     def counters(self) -> dict[str, int]:
         """The counters of the service, and those of the drops as `drop NAME`."""
-        counters, drops = (ctypes.c_uint64 * len(COUNTERS))(), (ctypes.c_uint64 * len(DROPS))()
+        counters, drops = (ctypes.c_uint64 * len(self.counter_names))(), (ctypes.c_uint64 * len(DROPS))()
         self._library.ls_sim_counters(self._sim, counters, drops)
-        return dict(zip(COUNTERS, counters, strict=True)) | dict(
+        return dict(zip(self.counter_names, counters, strict=True)) | dict(
             zip((f"drop {name}" for name in DROPS), drops, strict=True)
         )
 
@@ -121,15 +124,41 @@ def folded_sum(data: bytes) -> int:
     return total
 
 
-def command(name: str, index: int = 0, first: int = 0, second: int = 0, value: bytes = b"") -> bytes:
+def command(name: str, index=0, first=0, second=0, value: bytes = b"", account: bytes = bytes(16)) -> bytes:
     words = b"".join(word.to_bytes(4, "little") for word in (COMMANDS[name], index, first, second))
-    return words + value.ljust(32, b"\0") + bytes(16)
+    return words + value.ljust(32, b"\0") + account
 
 
 def register(name: str, value: int, number: int = 0) -> bytes:
     entry = REGISTERS[name]
     assert value < 1 << entry["bits"] and number < entry.get("count", 1), name
     return command("register", entry["index"] + number, value=value.to_bytes(32, "little"))
+
+
+def endpoint(mac: bytes, addresses, broadcast: str, loopback=False) -> list[bytes]:
+    """Commands that write the addresses of the interface, all of which are answered."""
+    commands = [register("mac", int.from_bytes(mac, "little")), register("loopback", int(loopback))]
+    counts = {4: 0, 6: 0}
+    for text in addresses:
+        address = ipaddress.ip_address(text)
+        number = int.from_bytes(address.packed, "little")
+        if address.version == 4:
+            number |= int.from_bytes(ipaddress.ip_address(broadcast).packed, "little") << 32
+        commands.append(register(f"v{address.version}", number, counts[address.version]))
+        counts[address.version] += 1
+    for version, count in counts.items():
+        for name in ["own", "answered"]:
+            commands.append(register(f"v{version}_{name}", (1 << count) - 1))
+    return commands
+
+
+def index_hash(words, key) -> int:
+    """The hash that chooses the place of a key: NH over two words, folded, times an odd number."""
+    total = 0
+    for word, part in zip(words, key, strict=False):
+        total += ((word + part) & 0xFFFFFFFF) * (((word >> 32) + (part >> 32)) & 0xFFFFFFFF)
+    total &= MASK_64
+    return (total ^ total >> 32) * key[2] & MASK_64
 
 
 class SpvHost:
@@ -154,19 +183,7 @@ class SpvHost:
         )
 
     def endpoint(self, mac: bytes, addresses, broadcast: str, loopback=False):
-        commands = [register("mac", int.from_bytes(mac, "little")), register("loopback", int(loopback))]
-        counts = {4: 0, 6: 0}
-        for text in addresses:
-            address = ipaddress.ip_address(text)
-            number = int.from_bytes(address.packed, "little")
-            if address.version == 4:
-                number |= int.from_bytes(ipaddress.ip_address(broadcast).packed, "little") << 32
-            commands.append(register(f"v{address.version}", number, counts[address.version]))
-            counts[address.version] += 1
-        for version, count in counts.items():
-            for name in ["own", "answered"]:
-                commands.append(register(f"v{version}_{name}", (1 << count) - 1))
-        self.nic.command(*commands)
+        self.nic.command(*endpoint(mac, addresses, broadcast, loopback))
 
     def tip(self, block_hash: bytes, height: int, epoch=2):
         total = folded_sum(block_hash + height.to_bytes(4, "big"))
@@ -177,13 +194,7 @@ class SpvHost:
         if self.paper_index:
             chosen = words[0] & ((1 << self.set_bits) - 1)
         else:
-            total = 0
-            for word, key in zip(words, self.key, strict=False):
-                low = (word + key) & 0xFFFFFFFF
-                high = ((word >> 32) + (key >> 32)) & 0xFFFFFFFF
-                total += low * high
-            total &= MASK_64
-            chosen = ((total ^ total >> 32) * self.key[2] & MASK_64) >> 64 - self.set_bits
+            chosen = index_hash(words, self.key) >> 64 - self.set_bits
         return chosen * self.ways
 
     def block(self, block_hash: bytes, root: bytes, height: int, txids=(), generation=2) -> int:

@@ -248,6 +248,7 @@ module ls_transfer_execute
     is_executed = 1'b0;
     source_write = 1'b0;
     code = CodeDone;
+    result_d.is_full = operand_q.slot.is_busy;
     if (operand_q.slot.is_busy) code = CodeBusy;
     else if (operation.refused != CodeDone) code = operation.refused;
     else if (operand_q.found) code = settle();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Types and constants of the service `transfer`. The values of codes, commands and limits are those of
-// spec/transfer.toml; tb/check_spec.py compares them. Account ids are in wire byte order, with the first byte in
-// bits 7:0. LS_TRANSFER_SMALL selects the narrow types with which the formal proofs run.
+// Types and constants of the store of `transfer`. Account ids are in wire byte order, with the first byte in bits 7:0.
+// LS_TRANSFER_SMALL selects the narrow types with which the formal proofs run.
 
 package ls_transfer_pkg;
+
+  import ls_pkg::*;
 
 `ifdef LS_TRANSFER_SMALL
   localparam int unsigned IdBits = 2;
@@ -20,7 +21,7 @@ package ls_transfer_pkg;
   localparam int unsigned PaperBits = 32;
   localparam int unsigned VersionBits = 64;
   localparam int unsigned UserBits = 32;
-  localparam int unsigned Ways = 4;  // bucket_cells
+  localparam int unsigned Ways = TransferBucketCells;
 `endif
   localparam int unsigned WayBits = $clog2(Ways);
   localparam int unsigned HashKeyBits = 192;
@@ -39,30 +40,30 @@ package ls_transfer_pkg;
 
   // Result codes of an operation that the fast path gives.
   typedef enum logic [3:0] {
-    CodeDone = 4'd0,
-    CodeUnknownAccount = 4'd1,
-    CodeAccountExists = 4'd2,
-    CodeInsufficientFunds = 4'd3,
-    CodeOverflow = 4'd4,
-    CodeSameAccount = 4'd5,
-    CodeStoreFull = 4'd6,
-    CodeStaleId = 4'd7,
-    CodeBusy = 4'd8,
-    CodeFrozen = 4'd9,
-    CodeBadCommand = 4'd10,
-    CodeIdReused = 4'd11,
-    CodeUnauthorised = 4'd12
+    CodeDone = 4'(TransferCodeDone),
+    CodeUnknownAccount = 4'(TransferCodeUnknownAccount),
+    CodeAccountExists = 4'(TransferCodeAccountExists),
+    CodeInsufficientFunds = 4'(TransferCodeInsufficientFunds),
+    CodeOverflow = 4'(TransferCodeOverflow),
+    CodeSameAccount = 4'(TransferCodeSameAccount),
+    CodeStoreFull = 4'(TransferCodeStoreFull),
+    CodeStaleId = 4'(TransferCodeStaleId),
+    CodeBusy = 4'(TransferCodeBusy),
+    CodeFrozen = 4'(TransferCodeFrozen),
+    CodeBadCommand = 4'(TransferCodeBadCommand),
+    CodeIdReused = 4'(TransferCodeIdReused),
+    CodeUnauthorised = 4'(TransferCodeUnauthorised)
   } code_e;
 
-  // Commands of clients, as in spec/transfer.toml. Every other value of the field is a bad command.
-  localparam logic [3:0] CommandCreate = 4'd1;
-  localparam logic [3:0] CommandIssue = 4'd2;
-  localparam logic [3:0] CommandTransfer = 4'd3;
-  localparam logic [3:0] CommandRefer = 4'd4;
-  localparam logic [3:0] CommandFreeze = 4'd5;
-  localparam logic [3:0] CommandUnfreeze = 4'd6;
+  // Commands of clients. Every other value of the field is a bad command.
+  localparam logic [3:0] CommandCreate = 4'(TransferCommandCreate);
+  localparam logic [3:0] CommandIssue = 4'(TransferCommandIssue);
+  localparam logic [3:0] CommandTransfer = 4'(TransferCommandTransfer);
+  localparam logic [3:0] CommandRefer = 4'(TransferCommandRefer);
+  localparam logic [3:0] CommandFreeze = 4'(TransferCommandFreeze);
+  localparam logic [3:0] CommandUnfreeze = 4'(TransferCommandUnfreeze);
 
-  // Orders of the host.
+  // Orders of the host, in the order of the commands from CommandTransferRead on.
   typedef enum logic [3:0] {
     OrderRead = 4'd0,     // returns the account
     OrderFill = 4'd1,     // writes the whole account; creates it if it is not in the table
@@ -114,6 +115,7 @@ package ls_transfer_pkg;
     code_e code;
     logic forward;   // 1: the host has claimed an account and must execute; nothing was done
     logic repeated;  // 1: decided by the account's last number; nothing was done
+    logic is_full;   // 1: busy because the record stream has no place; nothing was done
     logic recorded;  // 1: the request has a record
     amount_t balance;  // of the source after the operation; 0 for a refusal
     amount_t destination_balance;  // of the destination after a TRANSFER; else 0

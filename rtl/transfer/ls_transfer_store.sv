@@ -22,7 +22,7 @@ module ls_transfer_store
     parameter int unsigned RecordDepth = 16,  // records that wait; a power of two
     parameter int unsigned ResultDepth = 16,
     parameter int unsigned ResponseDepth = 16,
-    parameter int unsigned HashCycles = 8  // latency of ls_transfer_hash; even
+    parameter int unsigned HashCycles = 8  // latency of ls_index_hash; even
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -131,6 +131,7 @@ module ls_transfer_store
   end
 
   // --------------------------------------------------------------------------------------- search
+  logic [63:0] hash;
   logic [BucketBits-1:0] first, second;
   slot_t compare;
   logic is_found, is_full, insert, remove;
@@ -139,18 +140,19 @@ module ls_transfer_store
   logic [CellBits-1:0] source_q, destination_q;
   logic unused_slot;
 
-  ls_transfer_hash #(
-      .BucketBits(BucketBits)
-  ) u_hash (
+  ls_index_hash u_hash (
       .clk_i,
       .key_i(hash_key_i),
-      .id_i(128'(phase_q ? slot_q[0].operation.source : slot_q[0].operation.destination)),
-      .first_o(first),
-      .second_o(second)
+      .words_i(128'(phase_q ? slot_q[0].operation.source : slot_q[0].operation.destination)),
+      .hash_o(hash)
   );
+  // See transfer_buckets in xdp/transfer_store.h. If both halves choose one bucket, the second one is its neighbour.
+  assign first = hash[63-:BucketBits];
+  assign second = hash[63-BucketBits-:BucketBits] ^ BucketBits'(first == hash[63-BucketBits-:BucketBits]);
 
   assign compare = slot_q[CompareAt];
-  assign unused_slot = &{1'b0, compare};  // most fields are used in other stages only
+  // Most fields are used in other stages, and the low bits of the hash choose nothing.
+  assign unused_slot = &{1'b0, compare, hash};
 
   // Decided in the second cycle of the slot, from the source.
   always_comb begin

@@ -64,6 +64,29 @@ pub fn emit(spec: &Spec) -> String {
     for (doc, name, value) in emit_axil::constants(&spec.rtl.axil) {
         constant(&doc, &name, "u32", value);
     }
+    for stream in &spec.rtl.stream {
+        let mut at = 0;
+        for field in &stream.field {
+            let doc = format!(
+                "Offset of the field `{}` in an entry of `{}`, in bytes",
+                field.name, stream.name
+            );
+            constant(
+                &doc,
+                &format!("{}_{}_at", stream.name, field.name),
+                "usize",
+                at.to_string(),
+            );
+            at += field.bytes();
+        }
+        let doc = format!("Bytes of an entry of the stream `{}`", stream.name);
+        constant(
+            &doc,
+            &format!("{}_bytes", stream.name),
+            "usize",
+            stream.bytes().to_string(),
+        );
+    }
     for (name, service) in &spec.services {
         let answered: Vec<_> = service
             .op
@@ -114,6 +137,18 @@ pub fn emit_docs(spec: &Spec) -> String {
             "| `{}` | {index} | {} | {} |",
             register.name, register.bits, register.doc
         );
+    }
+    for stream in &spec.rtl.stream {
+        let _ = writeln!(
+            w,
+            "\n## Stream `{}`\n\n{}\n\n| field | type | offset | content |\n|---|---|---|---|",
+            stream.name, stream.doc
+        );
+        let mut at = 0;
+        for field in &stream.field {
+            let _ = writeln!(w, "| `{}` | {} | {at} | {} |", field.name, field.kind, field.doc);
+            at += field.bytes();
+        }
     }
     emit_axil::emit_docs(w, spec);
     w.push_str(

@@ -5,7 +5,7 @@ use crate::model::{Common, Field, Rtl, Service, Spec, camel};
 use std::fmt::Write;
 
 /// Services that the RTL answers.
-const SERVICES: [&str; 1] = ["spv"];
+const SERVICES: [&str; 2] = ["spv", "transfer"];
 
 pub fn emit(spec: &Spec) -> String {
     let mut out = String::from(
@@ -16,6 +16,7 @@ pub fn emit(spec: &Spec) -> String {
     );
     let w = &mut out;
     emit_native(w, &spec.common);
+    emit_statuses(w, &spec.common);
     emit_commands(w, &spec.rtl);
     emit_axil::emit_sv(w, &spec.rtl);
     for (name, service) in spec
@@ -76,6 +77,19 @@ fn emit_native(w: &mut String, common: &Common) {
     );
 }
 
+fn emit_statuses(w: &mut String, common: &Common) {
+    w.push_str("  // Status codes of native replies.\n");
+    for status in &common.status {
+        let _ = writeln!(
+            w,
+            "  localparam logic [15:0] Status{} = 16'd{};",
+            camel(&status.name),
+            status.code
+        );
+    }
+    w.push('\n');
+}
+
 fn emit_commands(w: &mut String, rtl: &Rtl) {
     let commands = rtl
         .command
@@ -108,6 +122,19 @@ fn emit_commands(w: &mut String, rtl: &Rtl) {
             let _ = writeln!(w, "  localparam int unsigned Register{name}Count = {count};");
         }
     }
+    for stream in &rtl.stream {
+        let _ = writeln!(
+            w,
+            "\n  // Entry of the stream `{}`, {} bytes; spec/rtl.toml explains it. The first field is in the low bits.\n  \
+             typedef struct packed {{",
+            stream.name,
+            stream.bytes()
+        );
+        for field in stream.field.iter().rev() {
+            let _ = writeln!(w, "    logic [{}:0] {};", 8 * field.bytes() - 1, field.name);
+        }
+        let _ = writeln!(w, "  }} {}_beats_t;", stream.name);
+    }
     w.push('\n');
 }
 
@@ -135,6 +162,14 @@ fn emit_service(w: &mut String, name: &str, port: u16, service: &Service) {
             "  localparam logic [7:0] {prefix}Op{} = 8'd{};",
             camel(&op.name),
             op.code
+        );
+    }
+    for code in &service.code {
+        let _ = writeln!(
+            w,
+            "  localparam int unsigned {prefix}Code{} = {};",
+            camel(&code.name),
+            code.code
         );
     }
     let _ = writeln!(

@@ -212,6 +212,8 @@ pub struct Rtl {
     /// Fields of a command.
     pub field: Vec<Field>,
     pub register: Vec<Register>,
+    /// Entries of the streams from the RTL to the host.
+    pub stream: Vec<Struct>,
     pub axil: Axil,
 }
 

@@ -14,6 +14,22 @@ pub const COMMAND_TIP: u32 = 4;
 pub const COMMAND_REGISTER: u32 = 5;
 /// Command `barrier`; `spec/rtl.toml` explains it.
 pub const COMMAND_BARRIER: u32 = 6;
+/// Command `transfer_last`; `spec/rtl.toml` explains it.
+pub const COMMAND_TRANSFER_LAST: u32 = 16;
+/// Command `transfer_read`; `spec/rtl.toml` explains it.
+pub const COMMAND_TRANSFER_READ: u32 = 17;
+/// Command `transfer_fill`; `spec/rtl.toml` explains it.
+pub const COMMAND_TRANSFER_FILL: u32 = 18;
+/// Command `transfer_put`; `spec/rtl.toml` explains it.
+pub const COMMAND_TRANSFER_PUT: u32 = 19;
+/// Command `transfer_remove`; `spec/rtl.toml` explains it.
+pub const COMMAND_TRANSFER_REMOVE: u32 = 20;
+/// Command `transfer_claim`; `spec/rtl.toml` explains it.
+pub const COMMAND_TRANSFER_CLAIM: u32 = 21;
+/// Command `transfer_release`; `spec/rtl.toml` explains it.
+pub const COMMAND_TRANSFER_RELEASE: u32 = 22;
+/// Command `transfer_grant`; `spec/rtl.toml` explains it.
+pub const COMMAND_TRANSFER_GRANT: u32 = 23;
 /// Offset of the field `op` in a command, in bytes.
 pub const COMMAND_OP_AT: usize = 0;
 /// Offset of the field `index` in a command, in bytes.
@@ -24,8 +40,8 @@ pub const COMMAND_FIRST_AT: usize = 8;
 pub const COMMAND_SECOND_AT: usize = 12;
 /// Offset of the field `value` in a command, in bytes.
 pub const COMMAND_VALUE_AT: usize = 16;
-/// Offset of the field `reserved` in a command, in bytes.
-pub const COMMAND_RESERVED_AT: usize = 48;
+/// Offset of the field `id` in a command, in bytes.
+pub const COMMAND_ID_AT: usize = 48;
 /// Bytes of a command.
 pub const COMMAND_BYTES: usize = 64;
 /// Register `mac` of 48 bits; `spec/rtl.toml` explains it.
@@ -66,6 +82,24 @@ pub const REGISTER_SPV_BLOCK_MASK: u32 = 38;
 pub const REGISTER_SPV_PAPER_INDEX: u32 = 39;
 /// Register `spv_paper_format` of 1 bits; `spec/rtl.toml` explains it.
 pub const REGISTER_SPV_PAPER_FORMAT: u32 = 40;
+/// Register `transfer_port` of 16 bits; `spec/rtl.toml` explains it.
+pub const REGISTER_TRANSFER_PORT: u32 = 48;
+/// Register `transfer_lease_until_ns` of 64 bits; `spec/rtl.toml` explains it.
+pub const REGISTER_TRANSFER_LEASE_UNTIL_NS: u32 = 49;
+/// Register `transfer_key` of 192 bits; `spec/rtl.toml` explains it.
+pub const REGISTER_TRANSFER_KEY: u32 = 50;
+/// Register `transfer_mode` of 2 bits; `spec/rtl.toml` explains it.
+pub const REGISTER_TRANSFER_MODE: u32 = 51;
+/// Register `transfer_paper_format` of 1 bits; `spec/rtl.toml` explains it.
+pub const REGISTER_TRANSFER_PAPER_FORMAT: u32 = 52;
+/// Register `transfer_require_signature` of 1 bits; `spec/rtl.toml` explains it.
+pub const REGISTER_TRANSFER_REQUIRE_SIGNATURE: u32 = 53;
+/// Register `transfer_issuers` of 8 bits; `spec/rtl.toml` explains it.
+pub const REGISTER_TRANSFER_ISSUERS: u32 = 54;
+/// Register `transfer_issuer` of 256 bits; `spec/rtl.toml` explains it.
+pub const REGISTER_TRANSFER_ISSUER: u32 = 64;
+/// Number of registers `transfer_issuer`.
+pub const REGISTER_TRANSFER_ISSUER_COUNT: u32 = 8;
 /// Value of the AXI4-Lite word `identity`.
 pub const AXIL_IDENTITY: u32 = 0x4c535254;
 /// Address of the AXI4-Lite word `identity`.
@@ -98,5 +132,63 @@ pub const AXIL_COUNTERS_SPV_AT: u32 = 0x200;
 pub const AXIL_REGISTERS_AT: u32 = 0x1000;
 /// Bytes from one register to the next.
 pub const AXIL_REGISTER_STRIDE: u32 = 0x20;
+/// Offset of the field `source` in an entry of `transfer_record`, in bytes.
+pub const TRANSFER_RECORD_SOURCE_AT: usize = 0;
+/// Offset of the field `destination` in an entry of `transfer_record`, in bytes.
+pub const TRANSFER_RECORD_DESTINATION_AT: usize = 16;
+/// Offset of the field `amount` in an entry of `transfer_record`, in bytes.
+pub const TRANSFER_RECORD_AMOUNT_AT: usize = 32;
+/// Offset of the field `source_version` in an entry of `transfer_record`, in bytes.
+pub const TRANSFER_RECORD_SOURCE_VERSION_AT: usize = 40;
+/// Offset of the field `destination_version` in an entry of `transfer_record`, in bytes.
+pub const TRANSFER_RECORD_DESTINATION_VERSION_AT: usize = 48;
+/// Offset of the field `source_balance` in an entry of `transfer_record`, in bytes.
+pub const TRANSFER_RECORD_SOURCE_BALANCE_AT: usize = 56;
+/// Offset of the field `slot` in an entry of `transfer_record`, in bytes.
+pub const TRANSFER_RECORD_SLOT_AT: usize = 64;
+/// Offset of the field `command` in an entry of `transfer_record`, in bytes.
+pub const TRANSFER_RECORD_COMMAND_AT: usize = 68;
+/// Offset of the field `place` in an entry of `transfer_record`, in bytes.
+pub const TRANSFER_RECORD_PLACE_AT: usize = 72;
+/// Offset of the field `nonce` in an entry of `transfer_record`, in bytes.
+pub const TRANSFER_RECORD_NONCE_AT: usize = 76;
+/// Offset of the field `session_sequence` in an entry of `transfer_record`, in bytes.
+pub const TRANSFER_RECORD_SESSION_SEQUENCE_AT: usize = 80;
+/// Offset of the field `sum` in an entry of `transfer_record`, in bytes.
+pub const TRANSFER_RECORD_SUM_AT: usize = 88;
+/// Offset of the field `timestamp` in an entry of `transfer_record`, in bytes.
+pub const TRANSFER_RECORD_TIMESTAMP_AT: usize = 96;
+/// Offset of the field `uuid` in an entry of `transfer_record`, in bytes.
+pub const TRANSFER_RECORD_UUID_AT: usize = 104;
+/// Offset of the field `time_ns` in an entry of `transfer_record`, in bytes.
+pub const TRANSFER_RECORD_TIME_NS_AT: usize = 120;
+/// Bytes of an entry of the stream `transfer_record`.
+pub const TRANSFER_RECORD_BYTES: usize = 128;
+/// Offset of the field `index` in an entry of `transfer_response`, in bytes.
+pub const TRANSFER_RESPONSE_INDEX_AT: usize = 0;
+/// Offset of the field `code` in an entry of `transfer_response`, in bytes.
+pub const TRANSFER_RESPONSE_CODE_AT: usize = 4;
+/// Offset of the field `records` in an entry of `transfer_response`, in bytes.
+pub const TRANSFER_RESPONSE_RECORDS_AT: usize = 8;
+/// Offset of the field `balance` in an entry of `transfer_response`, in bytes.
+pub const TRANSFER_RESPONSE_BALANCE_AT: usize = 16;
+/// Offset of the field `held_out` in an entry of `transfer_response`, in bytes.
+pub const TRANSFER_RESPONSE_HELD_OUT_AT: usize = 24;
+/// Offset of the field `held_in` in an entry of `transfer_response`, in bytes.
+pub const TRANSFER_RESPONSE_HELD_IN_AT: usize = 32;
+/// Offset of the field `version` in an entry of `transfer_response`, in bytes.
+pub const TRANSFER_RESPONSE_VERSION_AT: usize = 40;
+/// Offset of the field `last_id` in an entry of `transfer_response`, in bytes.
+pub const TRANSFER_RESPONSE_LAST_ID_AT: usize = 48;
+/// Offset of the field `last_amount` in an entry of `transfer_response`, in bytes.
+pub const TRANSFER_RESPONSE_LAST_AMOUNT_AT: usize = 52;
+/// Offset of the field `last_reply` in an entry of `transfer_response`, in bytes.
+pub const TRANSFER_RESPONSE_LAST_REPLY_AT: usize = 56;
+/// Offset of the field `last_destination` in an entry of `transfer_response`, in bytes.
+pub const TRANSFER_RESPONSE_LAST_DESTINATION_AT: usize = 60;
+/// Bytes of an entry of the stream `transfer_response`.
+pub const TRANSFER_RESPONSE_BYTES: usize = 64;
 /// Operations of `spv` that the RTL answers; it forwards the others to the host.
 pub const SPV_OPS_ANSWERED: &[u8] = &[1];
+/// Operations of `transfer` that the RTL answers; it forwards the others to the host.
+pub const TRANSFER_OPS_ANSWERED: &[u8] = &[2];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drives the model that Verilator makes of ls_spv_core. See ls_sim.h.
+// Drives the model that Verilator makes of ls_spv_core or ls_transfer_core. See ls_sim.h.
 
 #include "ls_sim.h"
 
@@ -9,6 +9,9 @@
 
 #include "Vls_sim.h"
 #include "verilated.h"
+#ifdef LS_SIM_TRANSFER
+#include "ls_sim_transfer.h"
+#endif
 
 double sc_time_stamp() { return 0; }
 
@@ -56,12 +59,22 @@ struct ls_sim {
     uint64_t cycles = 0;
     uint64_t latency = 0;
     Output network, host;
+#ifdef LS_SIM_TRANSFER
+    ls::Streams streams;
+#endif
 
     void settle() {
         top.clk_i = 0;
+#ifdef LS_SIM_TRANSFER
+        streams.drive(top);
+#endif
         top.eval();
     }
     void edge() {
+#ifdef LS_SIM_TRANSFER
+        streams.edge(top);
+        if (!fault) fault = streams.fault;
+#endif
         top.clk_i = 1;
         top.eval();
         cycles++;
@@ -121,6 +134,14 @@ uint64_t ls_sim_command(struct ls_sim *sim, const uint8_t *commands, size_t coun
         sim->settle();
         sim->edge();
     }
+#ifdef LS_SIM_TRANSFER
+    while (sim->streams.answered < sim->streams.orders && !sim->fault) {
+        sim->settle();
+        sim->edge();
+        if (sim->cycles - begin > kPatience * (count + 1)) sim->fault = "an order got no response";
+    }
+    if (sim->fault) return 0;
+#endif
     return sim->cycles - begin;
 }
 
@@ -208,6 +229,7 @@ uint64_t ls_sim_run(struct ls_sim *sim, const uint8_t *frames, const uint32_t *b
             sim->fault = "a frame did not leave";
             break;
         }
+        if (sim->fault) break;
     }
     top.s_axis_tvalid = 0;
     return sim->fault ? 0 : sim->cycles - begin;
@@ -223,5 +245,22 @@ void ls_sim_counters(const struct ls_sim *sim, uint64_t counters[LS_SIM_COUNTERS
     memcpy(counters, &sim->top.counters_o, LS_SIM_COUNTERS * sizeof(uint64_t));
     memcpy(drops, &sim->top.drops_o, LS_SIM_DROPS * sizeof(uint64_t));
 }
+
+#ifdef LS_SIM_TRANSFER
+void ls_sim_pause_records(struct ls_sim *sim, uint16_t share) { sim->streams.pause = share; }
+
+size_t ls_sim_take_records(struct ls_sim *sim, uint8_t *out, size_t most) {
+    for (int idle = 0; idle < 8 && sim->streams.pause < 256; idle++) {
+        sim->settle();
+        if (sim->top.m_axis_record_tvalid) idle = 0;
+        sim->edge();
+    }
+    return sim->streams.records.take(out, ls::Streams::kRecordBytes, most);
+}
+
+size_t ls_sim_take_responses(struct ls_sim *sim, uint8_t *out, size_t most) {
+    return sim->streams.responses.take(out, ls::Streams::kResponseBytes, most);
+}
+#endif
 
 }  // extern "C"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// C interface to the simulated NIC: ls_spv_core, built by Verilator. Whole frames go in and come out in each call.
-// A simulation belongs to one thread at a time.
+// C interface to the simulated NIC: ls_spv_core or, with LS_SIM_TRANSFER, ls_transfer_core, built by Verilator. Whole
+// frames go in and come out in each call. A simulation belongs to one thread at a time.
 
 #pragma once
 #include <stddef.h>
@@ -18,7 +18,11 @@ enum ls_sim_verdict { LS_SIM_FORWARD = 0, LS_SIM_REPLY = 1, LS_SIM_DROP = 2 };
 
 #define LS_SIM_API __attribute__((visibility("default")))
 #define LS_SIM_FRAME_BYTES_MAX 16384
+#ifdef LS_SIM_TRANSFER
+#define LS_SIM_COUNTERS 7
+#else
 #define LS_SIM_COUNTERS 4
+#endif
 #define LS_SIM_DROPS 6
 
 // Pauses of the streams in each cycle, in 1/256: 0 is never, 255 is nearly always.
@@ -60,6 +64,16 @@ LS_SIM_API uint64_t ls_sim_cycles(const struct ls_sim *sim);
 // Reads the counters of the service and of the drops, in the order of spec/.
 LS_SIM_API void ls_sim_counters(const struct ls_sim *sim, uint64_t counters[LS_SIM_COUNTERS],
                                 uint64_t drops[LS_SIM_DROPS]);
+
+#ifdef LS_SIM_TRANSFER
+// Sets the pauses of the record stream in each cycle, in 1/256; 256 stops it.
+LS_SIM_API void ls_sim_pause_records(struct ls_sim *sim, uint16_t share);
+
+// Moves up to `most` records (128 bytes each) or responses (64 bytes each) to `out`; returns their number. Records that
+// are under way are given the time to arrive.
+LS_SIM_API size_t ls_sim_take_records(struct ls_sim *sim, uint8_t *out, size_t most);
+LS_SIM_API size_t ls_sim_take_responses(struct ls_sim *sim, uint8_t *out, size_t most);
+#endif
 
 #ifdef __cplusplus
 }

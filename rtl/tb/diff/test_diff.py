@@ -15,14 +15,13 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from frames import BROADCASTS, V4, V6, FrameMaker  # noqa: E402
 from lineside_rtl import Nic, Pauses, SpvHost, command, folded_sum, register  # noqa: E402
 from xdp_native import XdpNative  # noqa: E402
 
 FRAMES = int(os.environ.get("RTL_DIFF_FRAMES", "10000"))
 BATCH = 250
 LINE_BITS, BLOCK_BITS = 6, 3
-V4, V6 = ["10.0.0.2", "192.168.7.2"], ["fd00::2", "fe80::2"]
-BROADCASTS = ["10.0.0.255", "255.255.255.255"]
 FOREVER = (1 << 64) - 1
 
 
@@ -59,7 +58,7 @@ class Both:
             self.nic, LINE_BITS, BLOCK_BITS, case.ways, case.paper_index, paper_format=case.paper_format, key=key
         )
         mac = bytes(6) if case.loopback else bytes.fromhex("020000000002")
-        self.mac = mac
+        self.maker = FrameMaker(self.random, mac, 7701)
         self.host.endpoint(mac, [*V4, *V6], BROADCASTS[0], case.loopback)
         number = int.from_bytes(bytes([192, 168, 7, 2, 255, 255, 255, 255]), "little")
         answered = (1 << case.answered) - 1
@@ -141,58 +140,13 @@ class Both:
         header += chance.choice([0] * 20 + [1, 256]).to_bytes(2, "big") + length.to_bytes(2, "big")
         return header + chance.randbytes(8) + body
 
-    def address(self, v6: bool) -> bytes:
-        import ipaddress
-
-        odd4 = ["0.0.0.0", "127.0.0.1", "224.0.0.1", "239.9.9.9", "255.255.255.255", "10.0.0.255", *V4]
-        odd6 = ["::", "::1", "ff02::1", *V6]
-        usual = "fd00::9" if v6 else "10.0.0.9"
-        text = self.random.choice(odd6 if v6 else odd4) if self.random.random() < 0.12 else usual
-        return ipaddress.ip_address(text).packed
-
-    def frame(self) -> bytes:
-        import ipaddress
-
-        chance, payload = self.random, self.payload()
-        v6 = chance.random() < 0.4
-        own = chance.choice(V6 if v6 else V4) if chance.random() < 0.95 else ("fd00::3" if v6 else "10.0.0.3")
-        source, own = self.address(v6), ipaddress.ip_address(own).packed
-        mac = self.mac if chance.random() < 0.95 else chance.randbytes(6)
-        from_mac = bytes.fromhex("0200000000aa") if chance.random() < 0.95 else chance.randbytes(6)
-        tag = chance.choice([b"\x81\x00", b"\x88\xa8", b"\x91\x00"] if chance.random() < 0.4 else [b""])
-        if tag:
-            tag += chance.randbytes(2)
-        port = chance.choice([0, 7700, 7701, 7703, 7705, 7706]) if chance.random() < 0.1 else 40000
-        to_port = 53 if chance.random() < 0.04 else 7701
-        udp_bytes = 8 + len(payload)
-        udp = port.to_bytes(2, "big") + to_port.to_bytes(2, "big") + udp_bytes.to_bytes(2, "big") + chance.randbytes(2)
-        ttl = chance.choice([64, 64, 64, 0, 1, 2, 63, 65, 128, 255])
-        if v6:
-            ip = b"\x60" + chance.randbytes(3) + udp_bytes.to_bytes(2, "big") + bytes([17, ttl]) + source + own
-        else:
-            ip = b"\x45" + chance.randbytes(1) + (20 + udp_bytes).to_bytes(2, "big") + chance.randbytes(2)
-            ip += chance.choice([b"\x40\0", b"\0\0", b"\x20\0", b"\0\1"] if chance.random() < 0.1 else [b"\x40\0"])
-            ip += bytes([ttl, 17]) + chance.randbytes(2) + source + own
-        frame = mac + from_mac + tag + (b"\x86\xdd" if v6 else b"\x08\x00") + ip + udp + payload
-        if chance.random() < 0.3:
-            frame += chance.randbytes(chance.randrange(1, 40))
-        if chance.random() < 0.25:
-            changed = bytearray(frame)
-            for _ in range(chance.randrange(1, 4)):
-                at = chance.randrange(min(len(changed), chance.choice([60, 80, len(changed)])))
-                changed[at] = chance.choice([chance.getrandbits(8), changed[at] ^ 1 << chance.randrange(8)])
-            frame = bytes(changed)
-        if chance.random() < 0.1:
-            frame = frame[: chance.randrange(1, len(frame))]
-        return frame
-
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_random_frames(case):
     both = Both(case, seed=len(case.name) + case.ways)
     verdicts = {"forward": 0, "reply": 0, "drop": 0}
     for start in range(0, FRAMES, BATCH):
-        frames = [both.frame() for _ in range(BATCH)]
+        frames = [both.maker.frame(both.payload()) for _ in range(BATCH)]
         shares = [both.random.choice([0, 0, 40, 128, 220]) for _ in range(3)]
         left = both.nic.run(frames, Pauses(start + 1, *shares))
         for number, (frame, one) in enumerate(zip(frames, left, strict=True)):

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Barrier of the host: completes when all frames that were accepted before it have been passed on.
+//
+// Interface: set_i begins the barrier index_i; there must be none pending. pending_o is 1 until it completes, and
+// barrier_o is then its index. accepted_i and passed_i count frames modulo 2^16.
+
+module ls_barrier (
+    input logic clk_i,
+    input logic rst_ni,
+
+    input logic set_i,
+    input logic [31:0] index_i,
+    input logic [15:0] accepted_i,
+    input logic [15:0] passed_i,
+
+    output logic pending_o,
+    output logic [31:0] barrier_o
+);
+
+  logic [15:0] at_q;
+  logic [31:0] index_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      pending_o <= 1'b0;
+      barrier_o <= '0;
+    end else if (pending_o) begin
+      // The difference is positive while frames of before the barrier are in the pipeline.
+      if ($signed(at_q - passed_i) <= 0) begin
+        pending_o <= 1'b0;
+        barrier_o <= index_q;
+      end
+    end else if (set_i) begin
+      pending_o <= 1'b1;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (set_i) begin
+      at_q <= accepted_i;
+      index_q <= index_i;
+    end
+  end
+
+endmodule

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the simulated NIC of `transfer`: cycles for each frame, latency in cycles, fills in each cycle. Prints one
+JSON object. Every verdict is checked.
+
+A hazard distance of n means that every n-th request moves units between the same two accounts.
+"""
+
+import json
+import struct
+
+from bench import CLOCK_HZ, frame
+from lineside_rtl import folded_sum, register
+from lineside_transfer import Account, TransferHost, TransferNic, command
+
+COUNT = 20_000
+ISSUE, TRANSFER, REFER = 2, 3, 4
+
+
+def packet(payload: bytes, **how) -> bytes:
+    """A frame to the port of `transfer`, with its checksum."""
+    sent = bytearray(frame(payload, **how))
+    udp = len(sent) - len(payload) - 8
+    sent[udp + 2 : udp + 4] = (7702).to_bytes(2, "big")
+    addresses = sent[udp - 32 : udp] if how.get("v6") else sent[udp - 8 : udp]
+    check = 0xFFFF - folded_sum(bytes(addresses) + b"\0\x11" + bytes(sent[udp + 4 : udp + 6]) + bytes(sent[udp:]))
+    sent[udp + 6 : udp + 8] = check.to_bytes(2, "big")
+    return bytes(sent)
+
+
+def paper(command_code: int, source: int, destination=0, amount=0, **how) -> bytes:
+    return packet(struct.pack(">5I", command_code, 0, source, destination, amount), **how)
+
+
+def refer(account: int, **how) -> bytes:
+    head = bytes.fromhex("4c530102000000380000000000000001")
+    return packet(head + struct.pack(">I4x", 1) + account.to_bytes(16, "big") + bytes(32), **how)
+
+
+def filled() -> TransferNic:
+    nic = TransferNic()
+    host = TransferHost(nic, issuers=["10.0.0.8/31", "fd00::9/128"])
+    host.endpoint(bytes.fromhex("020000000002"), ["10.0.0.2", "fd00::2"], "10.0.0.255")
+    for number in range(1, 33):
+        assert host.fill(number.to_bytes(16, "big"), Account(balance=1 << 30)) == 0
+    nic.set_now(1)
+    nic.command(register("transfer_lease_until_ns", 1 << 62))
+    return nic
+
+
+def main():
+    nic = filled()
+    cases = {
+        "REFER, paper, IPv4": ([paper(REFER, 1)], "reply"),
+        "REFER, paper, IPv6, VLAN": ([paper(REFER, 1, v6=True, vlan=True)], "reply"),
+        "REFER, native, IPv4": ([refer(2)], "reply"),
+        "REFER, native, IPv6, VLAN": ([refer(2, v6=True, vlan=True)], "reply"),
+        "ISSUE, paper, IPv4, one account": ([paper(ISSUE, 3, 0, 1)], "reply"),
+        "other frame of one beat": ([bytes(60)], "forward"),
+        "TRANSFER and other frame in turn": ([paper(TRANSFER, 1, 2, 1), bytes(60)], None),
+    }
+    for distance in range(1, 9):
+        frames = [paper(TRANSFER, 1 + at, 17 + at, 1) for at in range(distance)]
+        cases[f"TRANSFER, paper, IPv4, hazard distance {distance}"] = (frames, "reply")
+    result = {"clock_hz_assumed": CLOCK_HZ, "frames": COUNT, "cases": {}}
+    for name, (frames, verdict) in cases.items():
+        sent = (frames * (COUNT // len(frames) + 1))[:COUNT]
+        nic.run(sent[:1])
+        latency = nic.latency()
+        busy = nic.counters()["busy"] + nic.counters()["refusals"]
+        left = nic.run(sent)
+        cycles = nic.cycles
+        assert not verdict or all(one.verdict == verdict for one in left), name
+        assert busy == nic.counters()["busy"] + nic.counters()["refusals"], name
+        nic.records()
+        # The pipeline fills once; the rest is the throughput.
+        result["cases"][name] = {
+            "bytes": len(sent[0]),
+            "beats": (len(sent[0]) + 63) // 64,
+            "cycles_per_frame": round((cycles - latency) / COUNT, 4),
+            "latency_cycles": latency,
+            "million_frames_per_s_at_clock": round(COUNT / (cycles - latency) * CLOCK_HZ / 1e6, 2),
+        }
+    value = struct.pack("<4Q", 1, 0, 0, 1)
+    fills = [command("transfer_fill", 0, 0, 0, value, (1 + at % 32).to_bytes(16, "big")) for at in range(4096)]
+    cycles = nic.command(*fills)
+    result["fills"] = {"cycles_per_fill": round(cycles / len(fills), 4)}
+    result["fills"]["million_per_s_at_clock"] = round(len(fills) / cycles * CLOCK_HZ / 1e6, 1)
+    nic.close()
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random, mutated and truncated frames through the simulated NIC of `transfer` and the XDP program compiled for user space.
+
+Verdict, every byte, every counter, every record and every account that is left must be equal. Frames pass the NIC back
+to back, with random pauses of source and sinks. Between batches the host changes accounts, claims them, and grants
+credit for refusals. RTL_DIFF_FRAMES is the number of frames of each case.
+
+The RTL forwards native requests that it does not answer, so a native reply of the XDP program to such a request counts
+as forwarded. Its record stream has fewer places than the ring of the XDP program: where the NIC answers `busy`, the
+test fills the ring of the XDP program for this frame.
+"""
+
+import os
+import pathlib
+import random
+import struct
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "diff"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from frames import BROADCASTS, V4, V6, FrameMaker  # noqa: E402
+from lineside_rtl import Pauses, register  # noqa: E402
+from lineside_transfer import (  # noqa: E402
+    BUCKET_BITS,
+    CLAIMED,
+    CODES,
+    FROZEN,
+    RECORD_NAMES,
+    Account,
+    TransferHost,
+    TransferNic,
+)
+from xdp_transfer import NO_LAST, XdpTransfer  # noqa: E402
+
+FRAMES = int(os.environ.get("RTL_DIFF_FRAMES", "10000"))
+BATCH = 250
+RING_BITS = 9
+FOREVER = (1 << 64) - 1
+ISSUERS = ["10.0.0.8/31", "fd00::9/128", "192.0.2.0/24"]
+EXECUTE, REFER = 1, 2
+# Payload bytes of `refer` of one account, and of `execute` of two to four operations.
+REFER_BYTES, BATCH_BYTES = 72, [40 + 88 * count for count in (2, 3, 4)]
+# Numbers of accounts in the paper's format and of others; the table has 64 cells.
+PAPER_ACCOUNTS, WIDE_ACCOUNTS = 70, 10
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    express: bool = True
+    paper_format: bool = True
+    require_signature: bool = False
+    loopback: bool = False
+    answered: int = 2
+    lease: bool = True
+    credit: int = 1 << 40
+    record_pause: int = 0
+    issuers: tuple = tuple(ISSUERS)
+    accounts: int = PAPER_ACCOUNTS
+
+
+CASES = [
+    Case("express"),
+    Case("few accounts", accounts=6),
+    Case("durable", express=False),
+    Case("little credit", credit=40),
+    Case("slow records", record_pause=254),
+    Case("slow records of few accounts", record_pause=254, accounts=12),
+    Case("no issuers", issuers=()),
+    Case("paper's format refused", paper_format=False),
+    Case("signatures required", require_signature=True),
+    Case("lo", loopback=True),
+    Case("one address answered", answered=1),
+    Case("lease over", lease=False),
+]
+
+
+def payload_of(frame: bytes) -> bytes:
+    """The payload of a frame, if it has the shape of one that the root program finds; else nothing."""
+    at = 14 + 4 * (frame[12:14] in (b"\x81\x00", b"\x88\xa8"))
+    udp = at + (40 if frame[at - 2 : at] == b"\x86\xdd" else 20)
+    if len(frame) < udp + 8:
+        return b""
+    return frame[udp + 8 : udp + int.from_bytes(frame[udp + 4 : udp + 6], "big")]
+
+
+def code_of(payload: bytes) -> int:
+    """The code of a reply: in the paper's format, or of the only item of `refer`."""
+    if len(payload) <= 22:
+        return payload[19] if payload[0] >> 7 else 0
+    return int.from_bytes(payload[64:66], "big")
+
+
+class Both:
+    """The NIC and the XDP program with the same table."""
+
+    def __init__(self, case: Case, seed: int):
+        self.case, self.random = case, random.Random(seed)
+        key = tuple(self.random.getrandbits(64) | 1 for _ in range(3))
+        self.nic, self.xdp = TransferNic(), XdpTransfer(BUCKET_BITS, RING_BITS, case.express)
+        self.host = TransferHost(
+            self.nic, case.express, case.paper_format, case.require_signature, case.issuers, key
+        )
+        mac = bytes(6) if case.loopback else bytes.fromhex("020000000002")
+        usual = ("10.0.0.9", "fd00::9")
+        self.maker = FrameMaker(self.random, mac, 7702, checks=True, usual=usual)
+        self.stranger = FrameMaker(self.random, mac, 7702, checks=True, usual=("10.0.0.7", "fd00::7"))
+        self.host.endpoint(mac, [*V4, *V6], BROADCASTS[0], case.loopback)
+        number = int.from_bytes(bytes([192, 168, 7, 2, 255, 255, 255, 255]), "little")
+        answered = (1 << case.answered) - 1
+        self.nic.command(register("v4", number, 1), register("v4_answered", answered), register("v6_answered", answered))
+        self.xdp.write_endpoint(mac, case.loopback, V4, BROADCASTS, case.answered, V6, case.answered)
+        lease = FOREVER if case.lease else 0
+        self.nic.set_now(1)
+        self.nic.command(register("transfer_lease_until_ns", lease))
+        self.xdp.write_control(lease, key, case.paper_format, case.require_signature, case.issuers)
+        self.nic.pause_records(case.record_pause)
+        self.paper = [bytes(12) + number.to_bytes(4, "big") for number in range(1, case.accounts + 1)]
+        self.wide = [self.random.randbytes(16) for _ in range(WIDE_ACCOUNTS)]
+        self.numbers, self.sent, self.forwarded, self.ring_full = {}, [], 0, 0
+        self.grant(case.credit)
+        for account in self.wide + self.paper[::2]:
+            self.fill(account)
+
+    def grant(self, count: int):
+        self.xdp.credit(count)
+        assert self.host.grant(count) == struct.unpack_from("<Q", self.xdp.maps["transfer_control"], 328)[0]
+
+    # ---- the host ----
+
+    def fill(self, account: bytes, kind="fill"):
+        chance = self.random
+        balance = chance.choice([0, 100, 4000, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 64) - 1 if account in self.wide else 5])
+        held_out = chance.choice([0, 0, 0, balance // 2, balance])
+        held_in = chance.choice([0, 0, 0, 7, (1 << 64) - 1 - balance])
+        last = NO_LAST
+        if chance.random() < 0.5:
+            code = chance.choice([0, 3])
+            last = (chance.randrange(1, 50), chance.randbytes(4), chance.getrandbits(32), 3, code, chance.getrandbits(32))
+        flags = chance.choice([0] * 8 + [FROZEN, CLAIMED])
+        to = Account(balance, held_out, held_in, chance.randrange(1 << 40), flags, last)
+        code = self.host.fill(account, to, kind)
+        assert (code == CODES["done"]) == self.xdp.fill(account, to, keeps_last=kind == "put")
+
+    def change(self, count: int):
+        """Changes accounts as a host would."""
+        for _ in range(count):
+            account, kind = self.random.choice(self.paper + self.wide), self.random.randrange(8)
+            if kind < 2:
+                self.fill(account, ["fill", "put"][kind])
+            elif kind == 2:
+                code = self.host.order("remove", account)["code"] & 0xFF
+                # A cell that is free again has no last request.
+                index = self.xdp.find(account)
+                assert (code == CODES["done"]) == (index is not None)
+                if index is not None:
+                    self.xdp.change(account, clear_flags=7)
+                    self.xdp.write("transfer_papers", 32 * index, bytes(32))
+            elif kind == 3 and self.case.credit < 1000:
+                self.grant(5)
+            else:
+                claims = kind < 5 and self.random.random() < 0.6
+                response = self.host.order("claim" if claims else "release", account)
+                known = self.xdp.change(account, CLAIMED * claims, CLAIMED * (not claims))
+                assert (response["code"] & 0xFF == CODES["done"]) == known
+                assert response["records"] == self.xdp.read
+        self.check_accounts()
+
+    def check_accounts(self):
+        for account in self.paper + self.wide:
+            assert self.host.read(account) == self.xdp.read_account(account), account.hex()
+
+    # ---- frames ----
+
+    def payload(self) -> bytes:
+        chance = self.random
+        if self.sent and chance.random() < 0.1:
+            return chance.choice(self.sent[-30:])
+        payload = self.new_payload()
+        self.sent.append(payload)
+        return payload
+
+    def new_payload(self) -> bytes:
+        chance = self.random
+        kind = chance.randrange(20)
+        if kind < 13:
+            return self.paper_packet()
+        if kind < 16:
+            return self.refer()
+        if kind < 18:
+            return self.execute()
+        return chance.randbytes(chance.choice([0, 1, 15, 16, 19, 20, 21, 22, 23, 40, 72, 120, 128, 129, 500, 1400]))
+
+    def paper_packet(self) -> bytes:
+        chance = self.random
+        command = chance.choice([1, 1, 2, 3, 3, 3, 3, 4, 4])
+        if chance.random() < 0.05:
+            command = chance.choice([0, 5, 6, 7, 0x4C530000, 0x80000003, 1 << 30 | 3, chance.getrandbits(32)])
+        source = chance.choice(self.paper)
+        destination = chance.choice([*self.paper, source, bytes(12) + chance.randbytes(4)])
+        if chance.random() < 0.03:
+            source = bytes(12) + chance.randbytes(4)
+        amount = chance.choice([0, 1, 1, 1, 5, 5, 100, 1000, 1 << 31, (1 << 32) - 1, chance.getrandbits(20)])
+        number = 0
+        if chance.random() < 0.6:
+            number = max(0, self.numbers.get(source, 0) + chance.choice([1, 1, 1, 1, 2, 0, 0, -1]))
+            self.numbers[source] = max(number, self.numbers.get(source, 0))
+        packet = struct.pack(">2I", command, number) + source[12:] + destination[12:] + struct.pack(">I", amount)
+        filler = bytes(chance.choice([0, 0, 1, 2]))
+        if filler and chance.random() < 0.1:
+            filler = chance.randbytes(len(filler))
+        return packet + filler
+
+    def header(self, op: int, body: bytes) -> bytes:
+        chance = self.random
+        length = len(body) if chance.random() < 0.96 else chance.getrandbits(16)
+        op = op if chance.random() < 0.94 else chance.choice([0x81, 0x82, 3, 4, 5, 6, chance.getrandbits(8)])
+        header = b"LS" + bytes([chance.choice([1] * 30 + [0, 2]), op])
+        header += chance.choice([0] * 30 + [1, 256]).to_bytes(2, "big") + length.to_bytes(2, "big")
+        return header + chance.randbytes(8) + body
+
+    def refer(self) -> bytes:
+        chance = self.random
+        count = chance.choice([1] * 12 + [2, 3])
+        items = b"".join(chance.choice(self.paper + self.wide + [chance.randbytes(16)]) + bytes(32) for _ in range(count))
+        body = struct.pack(">I4x", count if chance.random() < 0.95 else chance.randrange(4)) + items
+        if chance.random() < 0.08:
+            at = chance.randrange(len(body))
+            body = body[:at] + b"\1" + body[at + 1 :]
+        return self.header(REFER, body)
+
+    def execute(self) -> bytes:
+        chance = self.random
+        count = chance.choice([1, 1, 1, 2, 3, 4, 5])
+        body = struct.pack(">QQIHH", chance.choice([0, 7]), chance.choice([1, 2]), chance.randrange(5), count, 0)
+        for _ in range(count):
+            body += struct.pack(">BBHI", chance.choice([1, 2, 3, 5, 6]), 0, 0, 0)
+            body += chance.choice(self.wide) + chance.choice(self.wide)
+            body += struct.pack(">3Q16s2I", chance.getrandbits(10), 0, 1, bytes(16), 2, 0)
+        return self.header(EXECUTE, body)
+
+    def frame(self) -> bytes:
+        maker = self.maker if self.random.random() < 0.85 else self.stranger
+        return maker.frame(self.payload())
+
+    # ---- the oracle ----
+
+    def counted(self, frame: bytes):
+        before = self.xdp.counters()
+        outcome = self.xdp.run(frame)
+        after = self.xdp.counters()
+        return *outcome, {name: after[name] - before[name] for name in after if after[name] != before[name]}
+
+    def expected(self, frame: bytes, left):
+        """Verdict, frame and counters that the NIC must give; `left` is what it has given."""
+        payload = payload_of(frame)
+        if payload[:2] == b"LS" and payload[3:4] == bytes([EXECUTE]) and len(payload) in BATCH_BYTES:
+            # The RTL does not compute the checksum of these; in `durable` mode the XDP program does not either.
+            self.xdp.set_mode(False)
+            outcome = self.counted(frame)
+            self.xdp.set_mode(self.case.express)
+            return outcome
+        head, tail = self.xdp.ring()
+        left_payload = payload_of(left.frame) if left.verdict == "reply" else b""
+        is_busy = len(left_payload) in (20, 21, 22) and left_payload[0] >= 0x80 and left_payload[19] == CODES["busy"]
+        if is_busy and self.case.record_pause:
+            self.xdp.set_tail(head - (1 << RING_BITS))
+            self.ring_full += 1
+        verdict, out, counts = self.counted(frame)
+        self.xdp.set_tail(tail)
+        if verdict == "reply" and len(payload) > 22 and not (payload[3] == REFER and len(payload) == REFER_BYTES):
+            verdict, out, counts = "forward", frame, {"forwarded": 1}
+        return verdict, out, counts
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_random_frames(case):
+    both = Both(case, seed=sum(case.name.encode()))
+    verdicts, counts = {"forward": 0, "reply": 0, "drop": 0}, dict.fromkeys(both.nic.counters(), 0)
+    records, codes = 0, set()
+    for start in range(0, FRAMES, BATCH):
+        frames = [both.frame() for _ in range(BATCH)]
+        shares = [both.random.choice([0, 0, 40, 128, 220]) for _ in range(3)]
+        left = both.nic.run(frames, Pauses(start + 1, *shares))
+        for number, (frame, one) in enumerate(zip(frames, left, strict=True)):
+            verdict, out, risen = both.expected(frame, one)
+            assert (one.verdict, one.frame) == (verdict, out), f"frame {start + number}: {frame.hex()}"
+            verdicts[one.verdict] += 1
+            if one.verdict == "reply":
+                codes.add(code_of(payload_of(one.frame)))
+            for name, count in risen.items():
+                counts[name] += count
+        assert both.nic.counters() == counts, start
+        names = [name for name in RECORD_NAMES if name != "time_ns"]
+        wanted = both.xdp.records()
+        got = both.nic.records()
+        assert [[one[name] for name in names] for one in got] == [[one[name] for name in names] for one in wanted]
+        assert all(one["time_ns"] == 1 for one in got)
+        records += len(wanted)
+        both.change(8)
+    answers = case.lease
+    assert (verdicts["reply"] > FRAMES // 200) == answers, verdicts
+    assert verdicts["forward"] > FRAMES // 50 and verdicts["drop"] > FRAMES // 50, verdicts
+    executes = answers and case.express and case.paper_format and not case.require_signature
+    assert (records > FRAMES // 200) == executes, records
+    if case.record_pause:
+        assert both.ring_full == counts["ring_full"] > 0
+    if case.name == "express" and FRAMES >= 5000:
+        # Every code that the fast path can give in this format, but for `busy`.
+        assert codes == {*range(CODES["unauthorised"] + 1)} - {CODES["busy"]}, codes
+        assert counts["repeats"] > FRAMES // 500 and counts["refusals"] > FRAMES // 100, counts
+    both.nic.close()

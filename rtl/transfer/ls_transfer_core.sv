@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NIC pipeline with the service `transfer`: executes requests from the network on the accounts of its store and answers
+// them, and passes all other frames to the host unchanged and in order.
+//
+// Interface: AXI-Stream of 512 bits from the network (s_axis), to the network (m_axis_network) and to the host
+// (m_axis_host); byte 0 of a frame is in tdata[7:0], and tkeep is all ones except in the last beat. Records of executed
+// operations leave by m_axis_record, two beats each, and responses to the host's orders by m_axis_response, one beat
+// each; all their bytes are valid (spec/rtl.toml). Commands of the host come by s_command. now_ns_i is the clock of the
+// leases; it may be up to a few cycles late. A frame of more than FrameBeatsMax beats goes to the host unchanged.
+// The input is stopped when an output does not accept frames, and when requests come faster than the store executes
+// them, one every two cycles. A record stream that stops makes operations `busy` and stops nothing. A response stream
+// that stops holds back the commands after it.
+// Latency: 34 or 35 cycles from the last beat in to the first beat out if the store answers, otherwise 15.
+// Throughput: one beat in each cycle, and one request to the store every two cycles.
+// Counters: the counters of the XDP program, 64 bits each, in the order of spec/transfer.toml and spec/common.toml.
+
+module ls_transfer_core
+  import ls_pkg::*;
+  import ls_pipeline_pkg::*;
+  import ls_transfer_pkg::*;
+  import ls_transfer_packet_pkg::*;
+#(
+    parameter int unsigned BucketBits = 10,  // log2 of the number of buckets of four accounts
+    parameter int unsigned RecordDepth = 64,  // records that wait for the host; a power of two
+    parameter int unsigned FrameBeatsMax = 24,
+    parameter int unsigned FrameFifoBeats = 512,  // at least 4 * FrameBeatsMax
+    parameter int unsigned Decisions = 64,  // frames between input and output, more than the latency in cycles
+    parameter Style = "block"  // of the memories of accounts
+) (
+    input logic clk_i,
+    input logic rst_ni,
+
+    input logic [63:0] now_ns_i,
+
+    input logic s_axis_tvalid,
+    output logic s_axis_tready,
+    input logic [511:0] s_axis_tdata,
+    input logic [63:0] s_axis_tkeep,
+    input logic s_axis_tlast,
+
+    output logic m_axis_network_tvalid,
+    input logic m_axis_network_tready,
+    output logic [511:0] m_axis_network_tdata,
+    output logic [63:0] m_axis_network_tkeep,
+    output logic m_axis_network_tlast,
+
+    output logic m_axis_host_tvalid,
+    input logic m_axis_host_tready,
+    output logic [511:0] m_axis_host_tdata,
+    output logic [63:0] m_axis_host_tkeep,
+    output logic m_axis_host_tlast,
+
+    output logic m_axis_record_tvalid,
+    input logic m_axis_record_tready,
+    output logic [511:0] m_axis_record_tdata,
+    output logic m_axis_record_tlast,
+
+    input logic s_command_tvalid,
+    output logic s_command_tready,
+    input logic [511:0] s_command_tdata,
+    output logic [31:0] barrier_o,
+
+    output logic m_axis_response_tvalid,
+    input logic m_axis_response_tready,
+    output logic [511:0] m_axis_response_tdata,
+    output logic m_axis_response_tlast,
+
+    output logic [TransferCounters-1:0][63:0] counters_o,
+    output logic [DropReasons-1:0][63:0] drops_o,
+
+    output logic frame_passed_o,
+    output verdict_e passed_verdict_o
+);
+
+  localparam int unsigned DecisionBits = $clog2(Decisions) + 1;
+  // Requests between the store's input and the reply: more than the store's latency needs.
+  localparam int unsigned Issued = 32;
+
+  // ---- input ----
+
+  beat_t in_beat, frame_beat, network_beat, host_beat;
+  logic in_valid, in_ready, fifo_ready, frame_valid, frame_ready;
+  logic [DecisionBits-1:0] open_q;  // frames whose decision was begun and not given out
+  logic window_valid;
+  window_t window;
+
+  assign in_beat = '{last: s_axis_tlast, keep: s_axis_tkeep, data: s_axis_tdata};
+  // A frame is counted one cycle after its beat, so one place is kept free.
+  assign in_ready = fifo_ready && open_q < DecisionBits'(Decisions - 1);
+  assign in_valid = s_axis_tvalid && in_ready;
+  assign s_axis_tready = in_ready;
+
+  ls_ram_fifo #(
+      .T(beat_t),
+      .Depth(FrameFifoBeats)
+  ) u_frames (
+      .clk_i,
+      .rst_ni,
+      .valid_i(in_valid),
+      .ready_o(fifo_ready),
+      .data_i (in_beat),
+      .valid_o(frame_valid),
+      .ready_i(frame_ready),
+      .data_o (frame_beat)
+  );
+
+  ls_window #(
+      .FrameBeatsMax(FrameBeatsMax)
+  ) u_window (
+      .clk_i,
+      .rst_ni,
+      .beat_valid_i(in_valid),
+      .beat_i(in_beat),
+      .valid_o(window_valid),
+      .window_o(window)
+  );
+
+  // ---- commands ----
+
+  endpoint_t endpoint;
+  control_t control;
+  logic order_valid, order_ready;
+  order_t order;
+  logic [15:0] accepted_q, passed_q;
+
+  ls_transfer_commands u_commands (
+      .clk_i,
+      .rst_ni,
+      .s_command_valid_i(s_command_tvalid),
+      .s_command_ready_o(s_command_tready),
+      .s_command_i(command_t'(s_command_tdata)),
+      .accepted_i(accepted_q),
+      .passed_i(passed_q),
+      .barrier_o,
+      .endpoint_o(endpoint),
+      .control_o(control),
+      .order_valid_o(order_valid),
+      .order_ready_i(order_ready),
+      .order_o(order)
+  );
+
+  // ---- requests ----
+
+  logic datagram_valid, request_valid, queued_valid, queued_ready, requests_ready;
+  datagram_t datagram;
+  request_t request, queued;
+  logic [$clog2(Decisions):0] unused_requests;
+
+  ls_classify u_classify (
+      .clk_i,
+      .rst_ni,
+      .endpoint_i(endpoint),
+      .valid_i(window_valid),
+      .window_i(window),
+      .valid_o(datagram_valid),
+      .datagram_o(datagram)
+  );
+
+  ls_transfer_request u_request (
+      .clk_i,
+      .rst_ni,
+      .control_i(control),
+      .now_ns_i,
+      .valid_i(datagram_valid),
+      .datagram_i(datagram),
+      .valid_o(request_valid),
+      .request_o(request)
+  );
+
+  // All frames that are under way have a place here, so nothing before the queue waits.
+  ls_fifo #(
+      .T(request_t),
+      .Depth(Decisions)
+  ) u_requests (
+      .clk_i,
+      .rst_ni,
+      .valid_i(request_valid),
+      .ready_o(requests_ready),
+      .data_i (request),
+      .valid_o(queued_valid),
+      .ready_i(queued_ready),
+      .data_o (queued),
+      .count_o(unused_requests)
+  );
+
+  // ---- store ----
+
+  typedef struct packed {
+    context_t about;
+    extra_t   extra;
+  } issued_t;
+
+  logic operation_valid, operation_ready, result_valid, result_ready, record_valid, record_ready;
+  logic issue, issued_valid, issued_ready, issues_ready, needs_store, needs_result;
+  logic [$clog2(Issued):0] unused_issued;
+  issued_t issued;
+  result_t result;
+  record_t record;
+  response_t response;
+
+  assign needs_store = queued.about.outcome == OutcomeStore;
+  assign operation_valid = queued_valid && needs_store && issues_ready;
+  assign issue = queued_valid && issues_ready && (!needs_store || operation_ready);
+  assign queued_ready = issues_ready && (!needs_store || operation_ready);
+
+  ls_transfer_store #(
+      .BucketBits(BucketBits),
+      .Style(Style),
+      .RecordDepth(RecordDepth)
+  ) u_store (
+      .clk_i,
+      .rst_ni,
+      .hash_key_i(control.key),
+      .operation_valid_i(operation_valid),
+      .operation_ready_o(operation_ready),
+      .operation_i(queued.operation),
+      .result_valid_o(result_valid),
+      .result_ready_i(result_ready),
+      .result_o(result),
+      .record_valid_o(record_valid),
+      .record_ready_i(record_ready),
+      .record_o(record),
+      .order_valid_i(order_valid),
+      .order_ready_o(order_ready),
+      .order_i(order),
+      .response_valid_o(m_axis_response_tvalid),
+      .response_ready_i(m_axis_response_tready),
+      .response_o(response)
+  );
+
+  // Requests in the order of the frames; some wait for their result.
+  ls_fifo #(
+      .T(issued_t),
+      .Depth(Issued)
+  ) u_issued (
+      .clk_i,
+      .rst_ni,
+      .valid_i(issue),
+      .ready_o(issues_ready),
+      .data_i ('{about: queued.about, extra: '{time_ns: now_ns_i}}),
+      .valid_o(issued_valid),
+      .ready_i(issued_ready),
+      .data_o (issued),
+      .count_o(unused_issued)
+  );
+
+  assign needs_result = issued.about.outcome == OutcomeStore;
+  assign issued_ready = !needs_result || result_valid;
+  assign result_ready = issued_valid && needs_result;
+
+  ls_transfer_records #(
+      .Depth(RecordDepth)
+  ) u_records (
+      .clk_i,
+      .rst_ni,
+      .extra_push_i(result_valid && result_ready && result.recorded),
+      .extra_i(issued.extra),
+      .record_valid_i(record_valid),
+      .record_ready_o(record_ready),
+      .record_i(record),
+      .m_axis_tvalid(m_axis_record_tvalid),
+      .m_axis_tready(m_axis_record_tready),
+      .m_axis_tdata(m_axis_record_tdata),
+      .m_axis_tlast(m_axis_record_tlast)
+  );
+
+  transfer_response_beats_t response_beat;
+
+  always_comb begin
+    response_beat.index = response.user;
+    response_beat.code = {4'd0, response.account.last.code, 4'd0, response.account.last.command,
+                          8'(response.account.frozen) * 8'(TransferCellFrozen) +
+                          8'(response.account.claimed) * 8'(TransferCellClaimed), 8'(response.code)};
+    response_beat.records = response.records;
+    response_beat.balance = response.account.balance;
+    response_beat.held_out = response.account.held_out;
+    response_beat.held_in = response.account.held_in;
+    response_beat.version = response.account.version;
+    response_beat.last_id = response.account.last.number;
+    response_beat.last_amount = response.account.last.amount;
+    response_beat.last_reply = response.account.last.reply;
+    response_beat.last_destination = response.account.last.destination;
+  end
+  assign m_axis_response_tdata = response_beat;
+  assign m_axis_response_tlast = 1'b1;
+
+  // ---- decision ----
+
+  logic decided_valid, decision_valid, decision_ready, decisions_ready;
+  logic [TransferCounters-1:0] counts;
+  decision_t decided, decision;
+  drop_e reason;
+  logic [$clog2(Decisions):0] unused_count;
+
+  ls_transfer_reply u_reply (
+      .clk_i,
+      .rst_ni,
+      .mode_i(control.mode),
+      .valid_i(issued_valid && issued_ready),
+      .context_i(issued.about),
+      .result_i(result),
+      .valid_o(decided_valid),
+      .decision_o(decided),
+      .reason_o(reason),
+      .counts_o(counts)
+  );
+
+  ls_fifo #(
+      .T(decision_t),
+      .Depth(Decisions)
+  ) u_decisions (
+      .clk_i,
+      .rst_ni,
+      .valid_i(decided_valid),
+      .ready_o(decisions_ready),
+      .data_i (decided),
+      .valid_o(decision_valid),
+      .ready_i(decision_ready),
+      .data_o (decision),
+      .count_o(unused_count)
+  );
+
+  ls_emit u_emit (
+      .clk_i,
+      .rst_ni,
+      .decision_valid_i(decision_valid),
+      .decision_ready_o(decision_ready),
+      .decision_i(decision),
+      .frame_valid_i(frame_valid),
+      .frame_ready_o(frame_ready),
+      .frame_i(frame_beat),
+      .network_valid_o(m_axis_network_tvalid),
+      .network_ready_i(m_axis_network_tready),
+      .network_o(network_beat),
+      .host_valid_o(m_axis_host_tvalid),
+      .host_ready_i(m_axis_host_tready),
+      .host_o(host_beat),
+      .frame_passed_o,
+      .passed_verdict_o
+  );
+
+  assign m_axis_network_tdata = network_beat.data;
+  assign m_axis_network_tkeep = network_beat.keep;
+  assign m_axis_network_tlast = network_beat.last;
+  assign m_axis_host_tdata = host_beat.data;
+  assign m_axis_host_tkeep = host_beat.keep;
+  assign m_axis_host_tlast = host_beat.last;
+
+  // ---- counters ----
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      open_q <= '0;
+      accepted_q <= '0;
+      passed_q <= '0;
+      counters_o <= '0;
+      drops_o <= '0;
+    end else begin
+      open_q <= open_q + DecisionBits'(window_valid) - DecisionBits'(decision_ready);
+      accepted_q <= accepted_q + 16'(window_valid);
+      passed_q <= passed_q + 16'(frame_passed_o);
+      for (int unsigned i = 0; i < TransferCounters; i++) begin
+        if (decided_valid && counts[i]) counters_o[i] <= counters_o[i] + 1'b1;
+      end
+      if (decided_valid && decided.verdict == VerdictDrop) drops_o[reason] <= drops_o[reason] + 1'b1;
+    end
+  end
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) begin
+      assert (!request_valid || requests_ready) else $error("a request was lost");
+      assert (!decided_valid || decisions_ready) else $error("a decision was lost");
+    end
+  end
+`endif
+
+endmodule

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Payload rules of `transfer`: the RTL twin of transfer_answer, transfer_is_intact, transfer_may_issue and of the checks
+// of transfer_paper and transfer_native_refer in xdp/transfer_fastpath.h and xdp/transfer_native.h. The RTL answers
+// requests in the paper's format and native `refer` of one account; it forwards all other native requests to the host.
+// A request with a wrong checksum that may change an account is forwarded and not counted, as in the XDP program, but for
+// `execute` of more than one operation, whose checksum is not computed here.
+//
+// Interface: one datagram in each cycle, no back-pressure. Each datagram gives exactly one request, in order.
+// Latency: three cycles.
+
+module ls_transfer_request
+  import ls_pkg::*;
+  import ls_pipeline_pkg::*;
+  import ls_transfer_pkg::*;
+  import ls_transfer_packet_pkg::*;
+(
+    input logic clk_i,
+    input logic rst_ni,
+
+    input control_t control_i,
+    input logic [63:0] now_ns_i,
+
+    input logic valid_i,
+    input datagram_t datagram_i,
+
+    output logic valid_o,
+    output request_t request_o
+);
+
+  localparam int unsigned Groups = PayloadWords / 4;
+  localparam int unsigned HeadAt = 8 * NativeHeaderBytes;
+  localparam int unsigned ItemAt = HeadAt + 8 * ReferHeadBytes;
+  // Words of a paper packet that its reply repeats: after the two bytes with the bit of a refusal, before the amount.
+  localparam int unsigned KeptFirst = 1;
+  localparam int unsigned KeptEnd = PaperTransferAmountAt / 2;
+
+  typedef logic [15:0] word_t;
+
+  // What is known about a datagram, beside sums.
+  typedef struct packed {
+    logic is_final;
+    verdict_e verdict;
+    drop_e reason;
+    logic is_paper;
+    logic is_native;
+    logic is_reply;  // has the bit of a refusal or of a reply
+    logic is_refer;  // native `refer` of one account
+    logic is_execute;  // native `execute` with the length of one operation
+    logic is_whole;  // a paper packet with valid command, amount and filler
+    logic is_reading;
+    logic is_transfer;
+    headers_t headers;
+    word_t pseudo_sum;
+    word_t udp_check;
+    word_t first;
+    logic [1:0] filler;
+    logic [7:0] trailer;
+    operation_t operation;
+  } parsed_t;
+
+  logic [1:0] valid_q;
+  parsed_t parsed_d;
+  parsed_t [1:0] parsed_q;
+
+  // ---- stage 1: fields, sums of four words, source ----
+
+  logic [8*PayloadBytesMax-1:0] payload;
+  logic [31:0] command, amount;
+  logic is_native_magic, is_well_formed;
+  logic [Groups-1:0][17:0] sums_d, sums_q;
+  logic [18:0] kept_d, kept_q;
+  logic [127:0] source;
+  logic [RegisterTransferIssuerCount-1:0] is_in_range_d, is_in_range_q;
+
+  assign payload = datagram_i.payload;
+  assign command = be32(payload[8*PaperTransferCommandAt+:32]);
+  assign amount = be32(payload[8*PaperTransferAmountAt+:32]);
+  assign is_native_magic = datagram_i.payload_bytes >= 16'(NativeHeaderBytes) &&
+                           be16(payload[8*NativeHeaderMagicAt+:16]) == NativeMagic;
+  assign is_well_formed = payload[8*NativeHeaderVersionAt+:8] == NativeVersion &&
+                          payload[8*NativeHeaderStatusAt+:16] == '0 &&
+                          17'(be16(payload[8*NativeHeaderLengthAt+:16])) + 17'(NativeHeaderBytes) ==
+                          17'(datagram_i.payload_bytes);
+  // An IPv4 address a.b.c.d is compared as ::ffff:a.b.c.d.
+  assign source = datagram_i.headers.is_v6 ? datagram_i.source : {datagram_i.source[31:0], 16'hffff, 80'd0};
+
+  always_comb begin
+    parsed_d.is_final = datagram_i.is_final;
+    parsed_d.verdict = datagram_i.verdict;
+    parsed_d.reason = datagram_i.reason;
+    parsed_d.headers = datagram_i.headers;
+    parsed_d.pseudo_sum = datagram_i.pseudo_sum;
+    parsed_d.udp_check = datagram_i.udp_check;
+    parsed_d.first = payload[15:0];
+    parsed_d.filler = 2'(datagram_i.payload_bytes - 16'(TransferPaperBytesMin));
+    parsed_d.trailer = payload[8*(TransferPaperBytesMin+1)+:8];
+    parsed_d.is_paper = datagram_i.payload_bytes >= 16'(TransferPaperBytesMin) &&
+                        datagram_i.payload_bytes <= 16'(TransferPaperBytesMax);
+    parsed_d.is_native = is_native_magic;
+    parsed_d.is_reply = parsed_d.is_paper ? (command & TransferPaperRefused) != '0 :
+                        (payload[8*NativeHeaderOpAt+:8] & NativeReplyBit) != '0;
+    parsed_d.is_reading = command == TransferCommandRefer;
+    parsed_d.is_transfer = command == TransferCommandTransfer;
+    parsed_d.is_whole = command >= TransferCommandCreate && command <= TransferCommandRefer &&
+                        !(parsed_d.is_transfer && amount == '0) &&
+                        !(parsed_d.filler != 2'd0 && payload[8*TransferPaperBytesMin+:8] != '0) &&
+                        !(parsed_d.filler[1] && parsed_d.trailer != '0);
+    // All fields of the only item after the account, and those of the head after the count, are zero.
+    parsed_d.is_refer = is_well_formed && payload[8*NativeHeaderOpAt+:8] == TransferOpRefer &&
+                        datagram_i.payload_bytes == 16'(ReferBytes) &&
+                        be32(payload[HeadAt+8*ReferHeadCountAt+:32]) == 32'd1 &&
+                        payload[HeadAt+8*ReferHeadDurabilityAt+:8*(ReferHeadBytes-ReferHeadDurabilityAt)] == '0 &&
+                        payload[ItemAt+8*BalanceItemBalanceAt+:8*(BalanceItemBytes-BalanceItemBalanceAt)] == '0;
+    parsed_d.is_execute = is_native_magic && payload[8*NativeHeaderOpAt+:8] == TransferOpExecute &&
+                          datagram_i.payload_bytes == 16'(ExecuteBytes);
+    parsed_d.operation = '0;
+    parsed_d.operation.is_paper = parsed_d.is_paper;
+    if (parsed_d.is_paper) begin
+      parsed_d.operation.command = command[3:0];
+      parsed_d.operation.number = be32(payload[8*PaperTransferTransactionIdAt+:32]);
+      parsed_d.operation.source[IdBits-1-:PaperBits] = payload[8*PaperTransferSourceAt+:32];
+      parsed_d.operation.destination[IdBits-1-:PaperBits] = payload[8*PaperTransferDestinationAt+:32];
+      parsed_d.operation.amount = amount_t'(amount);
+    end else begin
+      parsed_d.operation.command = CommandRefer;
+      parsed_d.operation.source = payload[ItemAt+8*BalanceItemAccountAt+:IdBits];
+    end
+  end
+
+  // A word counts as far as it is in the payload; of an odd payload, the last byte is the high half of a word.
+  function automatic word_t masked(input logic [15:0] bytes, input logic [15:0] payload_bytes,
+                                   input int unsigned number);
+    word_t word;
+    word = be16(bytes);
+    if (payload_bytes <= 16'(2 * number)) word = '0;
+    else if (payload_bytes == 16'(2 * number + 1)) word[7:0] = '0;
+    return word;
+  endfunction
+
+  always_comb begin
+    for (int unsigned i = 0; i < Groups; i++) begin
+      sums_d[i] = '0;
+      for (int unsigned j = 0; j < 4; j++) begin
+        sums_d[i] = sums_d[i] + 18'(masked(payload[64*i+16*j+:16], datagram_i.payload_bytes, 4 * i + j));
+      end
+    end
+    kept_d = '0;
+    for (int unsigned i = KeptFirst; i < KeptEnd; i++) kept_d = kept_d + 19'(be16(payload[16*i+:16]));
+    for (int unsigned i = 0; i < RegisterTransferIssuerCount; i++) begin
+      is_in_range_d[i] = control_i.issuers[i] &&
+                         (source & control_i.issuer[i].mask) == control_i.issuer[i].address;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    parsed_q[0] <= parsed_d;
+    sums_q <= sums_d;
+    kept_q <= kept_d;
+    is_in_range_q <= is_in_range_d;
+  end
+
+  // ---- stage 2: sum of the payload ----
+
+  logic [21:0] total_d, total_q;
+  word_t kept_2_q;
+  logic may_issue_q;
+
+  always_comb begin
+    total_d = '0;
+    for (int unsigned i = 0; i < Groups; i++) total_d = total_d + 22'(sums_q[i]);
+  end
+
+  always_ff @(posedge clk_i) begin
+    parsed_q[1] <= parsed_q[0];
+    total_q <= total_d;
+    kept_2_q <= fold(32'(kept_q));
+    may_issue_q <= |is_in_range_q;
+  end
+
+  // ---- stage 3: outcome ----
+
+  parsed_t parsed;
+  request_t request_d;
+  logic is_express, is_intact, is_write;
+
+  assign parsed = parsed_q[1];
+  assign is_express = control_i.mode == ModeExpress;
+  // See ls_is_intact in xdp/reply.h: a checksum of 0 is not accepted, and one of the pseudo header only is.
+  assign is_intact = parsed.udp_check != '0 &&
+                     (fold(32'(total_q) + 32'(parsed.headers.partial_sum) + 32'(parsed.udp_check)) == '1 ||
+                      parsed.udp_check == parsed.pseudo_sum);
+  assign is_write = parsed.is_paper && !parsed.is_reading;
+
+  always_comb begin
+    request_d.about.outcome = OutcomeStore;
+    request_d.about.reason = parsed.reason;
+    request_d.about.is_native = !parsed.is_paper;
+    request_d.about.code = CodeBadCommand;
+    request_d.about.headers = parsed.headers;
+    request_d.about.first = parsed.first;
+    request_d.about.filler = parsed.filler;
+    request_d.about.trailer = parsed.trailer;
+    // The reply bit is not set in a request, so it adds its value.
+    request_d.about.kept_sum = parsed.is_paper ? kept_2_q : fold(32'(total_q) + 32'(NativeReplyBit));
+    request_d.operation = parsed.operation;
+    if (parsed.is_final) begin
+      request_d.about.outcome = parsed.verdict == VerdictDrop ? OutcomeDrop : OutcomeForward;
+    end else if (is_express && (is_write || parsed.is_execute) && !is_intact) begin
+      request_d.about.outcome = OutcomeForward;
+    end else if (!parsed.is_paper && !parsed.is_native) begin
+      request_d.about.outcome = OutcomeDrop;
+      request_d.about.reason = DropNotARequest;
+    end else if (parsed.is_reply) begin
+      request_d.about.outcome = OutcomeDrop;
+      request_d.about.reason = DropReplyBit;
+    end else if (parsed.is_paper && !control_i.paper_format) begin
+      request_d.about.outcome = OutcomeDrop;
+      request_d.about.reason = DropPaperRefused;
+    end else if (now_ns_i >= control_i.lease_until_ns) begin
+      request_d.about.outcome = OutcomeNotLeased;
+    end else if (!parsed.is_paper) begin
+      if (!parsed.is_refer) request_d.about.outcome = OutcomeHost;
+    end else if (!parsed.is_whole) begin
+      request_d.about.outcome = OutcomeRefused;
+    end else if (is_write && !is_express) begin
+      request_d.about.outcome = OutcomeHost;
+    end else if (is_write && (control_i.require_signature || (!parsed.is_transfer && !may_issue_q))) begin
+      request_d.about.outcome = OutcomeRefused;
+      request_d.about.code = CodeUnauthorised;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      valid_q <= '0;
+      valid_o <= 1'b0;
+    end else begin
+      valid_q <= {valid_q[0], valid_i};
+      valid_o <= valid_q[1];
+    end
+  end
+
+  always_ff @(posedge clk_i) request_o <= request_d;
+
+endmodule
