@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Tests the RTL of `transfer` in rtl/transfer: lint; simulation of the store against a model and the XDP program; the NIC
-# with every vector of vectors/transfer and with random frames against the XDP program; and the formal proofs. The tools are installed in a virtual environment in target/. Without Python 3.11
-# or network the tests are skipped with a line that says so.
+# Tests the RTL of `transfer` in rtl/transfer: lint; simulation of the store against a model and the XDP program; the
+# NIC with every vector of vectors/transfer, and with random frames against the XDP program; and the formal proofs.
+# The tools are installed in a virtual environment in target/. Without Python 3.11 or network the tests are skipped with
+# a line that says so.
 # Usage: scripts/test-rtl-transfer.sh [lint|sim|nic|formal|mutants|area]...   (the first four if nothing is named)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -161,12 +161,12 @@ package ls_pkg;
   // one bit for each `transfer_issuer` register that has a range
   localparam int unsigned RegisterTransferIssuers = 54;
   localparam int unsigned RegisterTransferIssuersBits = 8;
-  // range of addresses that may issue: IPv6, or IPv4 mapped into it, in the low half; bits that are compared in the high half; first byte in the low bits
+  // range of addresses that may issue (IPv4 mapped into IPv6), and its mask in the high half; first byte in low bits
   localparam int unsigned RegisterTransferIssuer = 64;
   localparam int unsigned RegisterTransferIssuerBits = 256;
   localparam int unsigned RegisterTransferIssuerCount = 8;
 
-  // Entry of the stream `transfer_record`, 128 bytes; spec/rtl.toml explains it. The first field is in the low bits.
+  // Entry of the stream `transfer_record`, 128 bytes; spec/rtl.toml explains it. First field in the low bits.
   typedef struct packed {
     logic [63:0] time_ns;
     logic [127:0] uuid;
@@ -185,7 +185,7 @@ package ls_pkg;
     logic [127:0] source;
   } transfer_record_beats_t;
 
-  // Entry of the stream `transfer_response`, 64 bytes; spec/rtl.toml explains it. The first field is in the low bits.
+  // Entry of the stream `transfer_response`, 64 bytes; spec/rtl.toml explains it. First field in the low bits.
   typedef struct packed {
     logic [31:0] last_destination;
     logic [31:0] last_reply;

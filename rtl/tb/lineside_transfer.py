@@ -69,7 +69,8 @@ class TransferNic(Nic):
         size, most, entries = struct.calcsize(form), 4096, []
         buffer = ctypes.create_string_buffer(size * most)
         while count := function(self._sim, buffer, ctypes.c_size_t(most)):
-            entries += [dict(zip(names, entry, strict=True)) for entry in struct.iter_unpack(form, buffer[: size * count])]
+            for entry in struct.iter_unpack(form, buffer[: size * count]):
+                entries.append(dict(zip(names, entry, strict=True)))
         return entries
 
     def records(self) -> list[dict]:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Queue at the end of a pipeline that never waits. The user of the queue counts free places itself before it starts work,
-// so the queue has no ready output; an entry that is pushed into a full queue would be lost.
+// Queue at the end of a pipeline that never waits. The user of the queue counts free places itself before it starts
+// work, so the queue has no ready output; an entry that is pushed into a full queue would be lost.
 //
 // Latency: an entry is visible at the output one cycle after it was pushed. data_o is stable from valid_o until
 // ready_i takes the entry.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Makes the decision about a frame of `transfer` from what the payload rules and the store have decided: the bytes in
-// which the reply differs, its time to live and checksums. The RTL twin of transfer_paper, transfer_native_refer and
-// transfer_count_answer in xdp/transfer_fastpath.h and xdp/transfer_native.h, and of ls_reply in xdp/reply.h. Also gives
-// the counters that rise.
+// which the reply differs, its time to live and checksums. Also gives the counters that rise. The RTL twin of
+// transfer_paper, transfer_native_refer and transfer_count_answer in xdp/transfer_fastpath.h and
+// xdp/transfer_native.h, and of ls_reply in xdp/reply.h.
 //
 // Interface: one request in each cycle, no back-pressure; exactly one decision for each, in order. result_i counts for
 // requests whose outcome is OutcomeStore.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Payload rules of `transfer`: the RTL twin of transfer_answer, transfer_is_intact, transfer_may_issue and of the checks
-// of transfer_paper and transfer_native_refer in xdp/transfer_fastpath.h and xdp/transfer_native.h. The RTL answers
-// requests in the paper's format and native `refer` of one account; it forwards all other native requests to the host.
-// A request with a wrong checksum that may change an account is forwarded and not counted, as in the XDP program, but for
-// `execute` of more than one operation, whose checksum is not computed here.
+// Payload rules of `transfer`: the RTL twin of transfer_answer, transfer_is_intact and transfer_may_issue, and of the
+// checks of transfer_paper and transfer_native_refer, in xdp/transfer_fastpath.h and xdp/transfer_native.h. The RTL
+// answers requests in the paper's format and native `refer` of one account; it forwards all other native requests to
+// the host. A request with a wrong checksum that may change an account is forwarded and not counted, as in the XDP
+// program. `execute` of more than one operation is forwarded and counted whatever its checksum is.
 //
 // Interface: one datagram in each cycle, no back-pressure. Each datagram gives exactly one request, in order.
 // Latency: three cycles.

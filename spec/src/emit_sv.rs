@@ -125,7 +125,7 @@ fn emit_commands(w: &mut String, rtl: &Rtl) {
     for stream in &rtl.stream {
         let _ = writeln!(
             w,
-            "\n  // Entry of the stream `{}`, {} bytes; spec/rtl.toml explains it. The first field is in the low bits.\n  \
+            "\n  // Entry of the stream `{}`, {} bytes; spec/rtl.toml explains it. First field in the low bits.\n  \
              typedef struct packed {{",
             stream.name,
             stream.bytes()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random, mutated and truncated frames through the simulated NIC of `transfer` and the XDP program compiled for user space.
+"""Random, mutated and truncated frames through the simulated NIC of `transfer` and the XDP program compiled natively.
 
 Verdict, every byte, every counter, every record and every account that is left must be equal. Frames pass the NIC back
 to back, with random pauses of source and sinks. Between batches the host changes accounts, claims them, and grants
@@ -58,7 +58,7 @@ class Case:
     answered: int = 2
     lease: bool = True
     credit: int = 1 << 40
-    record_pause: int = 0
+    record_pauses: tuple = (0,)  # of the record stream, in 1/256: one is chosen for each batch
     issuers: tuple = tuple(ISSUERS)
     accounts: int = PAPER_ACCOUNTS
 
@@ -68,8 +68,8 @@ CASES = [
     Case("few accounts", accounts=6),
     Case("durable", express=False),
     Case("little credit", credit=40),
-    Case("slow records", record_pause=254),
-    Case("slow records of few accounts", record_pause=254, accounts=12),
+    Case("slow records", record_pauses=(0, 250, 254, 256)),
+    Case("slow records of few accounts", record_pauses=(254, 256), accounts=12),
     Case("no issuers", issuers=()),
     Case("paper's format refused", paper_format=False),
     Case("signatures required", require_signature=True),
@@ -112,13 +112,14 @@ class Both:
         self.host.endpoint(mac, [*V4, *V6], BROADCASTS[0], case.loopback)
         number = int.from_bytes(bytes([192, 168, 7, 2, 255, 255, 255, 255]), "little")
         answered = (1 << case.answered) - 1
-        self.nic.command(register("v4", number, 1), register("v4_answered", answered), register("v6_answered", answered))
+        self.nic.command(
+            register("v4", number, 1), register("v4_answered", answered), register("v6_answered", answered)
+        )
         self.xdp.write_endpoint(mac, case.loopback, V4, BROADCASTS, case.answered, V6, case.answered)
         lease = FOREVER if case.lease else 0
         self.nic.set_now(1)
         self.nic.command(register("transfer_lease_until_ns", lease))
         self.xdp.write_control(lease, key, case.paper_format, case.require_signature, case.issuers)
-        self.nic.pause_records(case.record_pause)
         self.paper = [bytes(12) + number.to_bytes(4, "big") for number in range(1, case.accounts + 1)]
         self.wide = [self.random.randbytes(16) for _ in range(WIDE_ACCOUNTS)]
         self.numbers, self.sent, self.forwarded, self.ring_full = {}, [], 0, 0
@@ -134,13 +135,15 @@ class Both:
 
     def fill(self, account: bytes, kind="fill"):
         chance = self.random
-        balance = chance.choice([0, 100, 4000, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 64) - 1 if account in self.wide else 5])
+        most = (1 << 64) - 1 if account in self.wide else 5
+        balance = chance.choice([0, 100, 4000, 1 << 31, (1 << 32) - 1, 1 << 32, most])
         held_out = chance.choice([0, 0, 0, balance // 2, balance])
         held_in = chance.choice([0, 0, 0, 7, (1 << 64) - 1 - balance])
         last = NO_LAST
         if chance.random() < 0.5:
             code = chance.choice([0, 3])
-            last = (chance.randrange(1, 50), chance.randbytes(4), chance.getrandbits(32), 3, code, chance.getrandbits(32))
+            amount, reply = chance.getrandbits(32), chance.getrandbits(32)
+            last = (chance.randrange(1, 50), chance.randbytes(4), amount, 3, code, reply)
         flags = chance.choice([0] * 8 + [FROZEN, CLAIMED])
         to = Account(balance, held_out, held_in, chance.randrange(1 << 40), flags, last)
         code = self.host.fill(account, to, kind)
@@ -226,8 +229,9 @@ class Both:
     def refer(self) -> bytes:
         chance = self.random
         count = chance.choice([1] * 12 + [2, 3])
-        items = b"".join(chance.choice(self.paper + self.wide + [chance.randbytes(16)]) + bytes(32) for _ in range(count))
-        body = struct.pack(">I4x", count if chance.random() < 0.95 else chance.randrange(4)) + items
+        accounts = [*self.paper, *self.wide, chance.randbytes(16)]
+        body = struct.pack(">I4x", count if chance.random() < 0.95 else chance.randrange(4))
+        body += b"".join(chance.choice(accounts) + bytes(32) for _ in range(count))
         if chance.random() < 0.08:
             at = chance.randrange(len(body))
             body = body[:at] + b"\1" + body[at + 1 :]
@@ -267,7 +271,7 @@ class Both:
         head, tail = self.xdp.ring()
         left_payload = payload_of(left.frame) if left.verdict == "reply" else b""
         is_busy = len(left_payload) in (20, 21, 22) and left_payload[0] >= 0x80 and left_payload[19] == CODES["busy"]
-        if is_busy and self.case.record_pause:
+        if is_busy and any(self.case.record_pauses):
             self.xdp.set_tail(head - (1 << RING_BITS))
             self.ring_full += 1
         verdict, out, counts = self.counted(frame)
@@ -284,6 +288,7 @@ def test_random_frames(case):
     records, codes = 0, set()
     for start in range(0, FRAMES, BATCH):
         frames = [both.frame() for _ in range(BATCH)]
+        both.nic.pause_records(both.random.choice(case.record_pauses))
         shares = [both.random.choice([0, 0, 40, 128, 220]) for _ in range(3)]
         left = both.nic.run(frames, Pauses(start + 1, *shares))
         for number, (frame, one) in enumerate(zip(frames, left, strict=True)):
@@ -297,6 +302,7 @@ def test_random_frames(case):
         assert both.nic.counters() == counts, start
         names = [name for name in RECORD_NAMES if name != "time_ns"]
         wanted = both.xdp.records()
+        both.nic.pause_records(0)
         got = both.nic.records()
         assert [[one[name] for name in names] for one in got] == [[one[name] for name in names] for one in wanted]
         assert all(one["time_ns"] == 1 for one in got)
@@ -307,7 +313,7 @@ def test_random_frames(case):
     assert verdicts["forward"] > FRAMES // 50 and verdicts["drop"] > FRAMES // 50, verdicts
     executes = answers and case.express and case.paper_format and not case.require_signature
     assert (records > FRAMES // 200) == executes, records
-    if case.record_pause:
+    if any(case.record_pauses):
         assert both.ring_full == counts["ring_full"] > 0
     if case.name == "express" and FRAMES >= 5000:
         # Every code that the fast path can give in this format, but for `busy`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every vector of vectors/transfer through the simulated NIC: verdict, every byte, every counter, and the accounts.
+"""Runs every vector of vectors/transfer through the simulated NIC: verdict, bytes, counters, and the accounts.
 
 The vectors of a file are a sequence, and a host answers the requests that the fast path forwards. Here the host is a
 ledger that takes the outcome of each operation from the vector's reply, applies it, and fills the NIC's table with the
@@ -163,8 +163,7 @@ class Scene:
             assert left.verdict == "reply" and left.frame[42] < 0x80
 
     def follow(self, vector) -> int:
-        """Applies what the vector's reply says to the ledger, after it has released what has expired. Returns the number
-        of executed native operations."""
+        """Releases what has expired, and applies the reply. Returns the number of executed native operations."""
         request, at_s = octets(vector["request"]), vector.get("at_s", 0)
         self.ledger.expire(at_s)
         self.fill()

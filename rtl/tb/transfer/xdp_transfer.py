@@ -110,7 +110,8 @@ class XdpTransfer(XdpRoot):
         number, destination, amount, asked, reply, _, _ = struct.unpack_from(
             PAPER, self.maps["transfer_papers"], 32 * index
         )
-        last = (number, destination.to_bytes(4, "big"), amount, asked & 0xFFFF, asked >> 16, reply) if number else NO_LAST
+        last = (number, destination.to_bytes(4, "big"), amount, asked & 0xFFFF, asked >> 16, reply)
+        last = last if number else NO_LAST
         return Account(balance, held_out, held_in, version, flags & ~VALID, last)
 
     def fill(self, account: bytes, to: Account, keeps_last=False) -> bool:
@@ -126,7 +127,8 @@ class XdpTransfer(XdpRoot):
         self.write("transfer_cells", 64 * index, data)
         number, destination, amount, asked, code, reply = NO_LAST if keeps_last else to.last
         if is_new or not keeps_last:
-            last = struct.pack(PAPER, number, int.from_bytes(destination, "big"), amount, asked | code << 16, reply, 0, 0)
+            sent = int.from_bytes(destination, "big")
+            last = struct.pack(PAPER, number, sent, amount, asked | code << 16, reply, 0, 0)
             self.write("transfer_papers", 32 * index, last)
         return True
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 # File, text (which must occur once), replacement, description.
-EXECUTE, SEARCH, STORE, HASH = (f"ls_transfer_{name}.sv" for name in ("execute", "search", "store", "hash"))
+EXECUTE, SEARCH, STORE = (f"ls_transfer_{name}.sv" for name in ("execute", "search", "store"))
 FIFO, RAM = "ls_transfer_fifo.sv", "ls_transfer_ram.sv"
 MUTANTS = [
     (EXECUTE, "if (from[0]) return", "if (1'b0) return", "the source of the slot before is not forwarded"),
@@ -65,8 +65,8 @@ MUTANTS = [
      "compare.operation.command == CommandCreate", "a busy CREATE takes a cell"),
     (STORE, " &&\n          slot_q[ExecuteAt].operation.source != slot_q[ExecuteAt].operation.destination", "",
      "one account is both sides"),
-    (HASH, "second ^ BucketBits'(first == second)", "second", "both buckets are one"),
-    (HASH, "total_q ^ 64'(total_q[63:32])", "total_q", "another bucket than in XDP"),
+    (STORE, " ^ BucketBits'(first == hash[63-BucketBits-:BucketBits])", "", "both buckets are one"),
+    (STORE, "first = hash[63-:BucketBits]", "first = hash[62-:BucketBits]", "another bucket than in XDP"),
     (FIFO, "if (pop_o) read_q <= read_q + 1'b1;", "if (ready_i) read_q <= read_q + 1'b1;",
      "a queue is read when empty"),
     (RAM, "    a_out_q <= a_read_q;\n", "    if (!a_write_i) a_out_q <= a_read_q;\n", "a write disturbs a read"),
@@ -123,6 +123,7 @@ def copy_sources(folder):
     """Copies the sources into a new folder, and returns the copy of rtl/transfer."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(".", folder / "rtl" / "transfer")
+    shutil.copytree("../common", folder / "rtl" / "common")
     shutil.copytree("../../xdp", folder / "xdp")
     return folder / "rtl" / "transfer"
 
