@@ -6,20 +6,21 @@ source "$(dirname "${BASH_SOURCE[0]}")/rtl-env.sh"
 cd "$rtl_root/rtl"
 
 lint=(verilator --lint-only --quiet -Wall lint.vlt)
-opennic=(-Ishells/opennic/box_250mhz -f shells/opennic/opennic.f shells/tb/box_250mhz.sv)
-esnet=(-f shells/esnet-opennic/esnet.f shells/tb/esnet_shell.sv)
+nic=(-f spv/spv.f -f shells/nic.f)
+opennic=(-Ishells/opennic/box_250mhz "${nic[@]}" -f shells/opennic/opennic.f shells/tb/box_250mhz.sv)
+esnet=("${nic[@]}" -f shells/esnet-opennic/esnet.f shells/tb/esnet_shell.sv)
 "${lint[@]}" --top-module ls_spv_core -f spv/spv.f
-"${lint[@]}" --top-module ls_nic -f shells/nic.f
+"${lint[@]}" --top-module ls_nic "${nic[@]}"
 # The wrappers against the port lists of the shells, with one port and with two.
 "${lint[@]}" --top-module box_250mhz "${opennic[@]}"
 "${lint[@]}" --top-module box_250mhz -GNUM_PHYS_FUNC=2 -GNUM_CMAC_PORT=2 "${opennic[@]}"
 "${lint[@]}" --top-module esnet_shell "${esnet[@]}"
 python3 lint_slang.py spv/spv.f ls_spv_core
+python3 lint_slang.py spv/spv.f ls_nic -f shells/nic.f
+python3 lint_slang.py spv/spv.f box_250mhz -I shells/opennic/box_250mhz "${opennic[@]:3}"
+python3 lint_slang.py spv/spv.f esnet_shell "${esnet[@]:2}"
 verilator --lint-only --quiet -Wall --top-module ls_transfer_core lint.vlt -f transfer/transfer.f
 python3 lint_slang.py transfer/transfer.f ls_transfer_core
-python3 lint_slang.py shells/nic.f ls_nic
-python3 lint_slang.py shells/opennic/opennic.f box_250mhz -I shells/opennic/box_250mhz shells/tb/box_250mhz.sv
-python3 lint_slang.py shells/esnet-opennic/esnet.f esnet_shell shells/tb/esnet_shell.sv
 # With external memory.
 verilator --lint-only --quiet -Wall --top-module ls_spv_core -GMemoryLineBits=22 lint.vlt -f spv/spv.f
 python3 lint_slang.py spv/spv.f ls_spv_core -G MemoryLineBits=22

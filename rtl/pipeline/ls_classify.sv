@@ -5,7 +5,7 @@
 //
 // Interface: one window in each cycle, no back-pressure. Each window gives exactly one datagram, in order.
 // endpoint_i may change only while no frame is in the pipeline.
-// Latency: four cycles. Throughput: one frame in each cycle.
+// Latency: seven cycles. Throughput: one frame in each cycle.
 
 module ls_classify
   import ls_pkg::*;
@@ -59,51 +59,103 @@ module ls_classify
     logic [8*L4Bytes-1:0] data;
   } l4_t;
 
-  // Stage 3: compares addresses, ports and lengths.
+  // Stage 3: compares addresses, ports and lengths, each by itself, and adds pairs of 16-bit words.
+  typedef struct packed {
+    logic is_udp;
+    logic is_v6;
+    logic is_own_mac;
+    logic is_native_magic;
+    logic is_port;  // the service's port
+    logic is_port_refused;
+    logic is_source_special;  // a source that is never answered
+    logic is_source_loopback;
+    logic [RegisterV4Count-1:0] v4_answered;
+    logic [RegisterV4Count-1:0] v4_own;
+    logic [RegisterV4Count-1:0] v4_broadcast;
+    logic [RegisterV6Count-1:0] v6_answered;
+    logic [RegisterV6Count-1:0] v6_own;
+    logic [7:0] ttl;
+    logic [15:0] udp_bytes;
+    logic [15:0] bytes;
+    logic [16:0] ip_bytes;  // as the UDP length says
+    logic [15:0] ip_payload_bytes;
+    logic [7:0][16:0] address_sums;
+    logic [1:0][17:0] udp_sums;  // of the ports; of both lengths and the protocol
+    logic [3:0][16:0] native_sums;
+  } compared_t;
+
+  // Stage 4: joins the comparisons, and adds sums of four words.
   typedef struct packed {
     logic is_datagram;
     logic is_for_service;
     logic is_port_refused;
     logic is_source_refused;
+    logic is_native;
+    logic [7:0] ttl;
+    logic [15:0] udp_bytes;
+    logic [3:0][17:0] address_sums;
+    logic [18:0] udp_sum;
+    logic [1:0][17:0] native_sums;
+  } checked_t;
+
+  // Stages 5 and 6: outcome, and sums that are not folded yet.
+  typedef struct packed {
+    logic is_final;
+    verdict_e verdict;
+    drop_e reason;
+    logic [15:0] payload_bytes;
+    logic [1:0][18:0] address_sums;
+    logic [18:0] udp_sum;
+    logic [16:0] pseudo_part;  // length and protocol
+    logic [18:0] native_sum;
+  } decided_t;
+
+  typedef struct packed {
+    logic is_final;
+    verdict_e verdict;
+    drop_e reason;
+    logic [15:0] payload_bytes;
+    logic [20:0] partial_sum;
+    logic [20:0] pseudo_sum;
+    logic [18:0] native_sum;
+  } summed_t;
+
+  // What no stage after the second one changes.
+  typedef struct packed {
     logic is_v6;
     logic is_vlan;
     logic [7:0] ttl;
     logic [15:0] ip_check;
     logic [127:0] source;
-    logic [15:0] udp_bytes;
     logic [15:0] udp_check;
-    logic is_native_magic;
-    logic [3:0][18:0] address_sums;
-    logic [18:0] udp_sum;  // of ports, both lengths and the protocol
-    logic [1:0][18:0] native_sums;
     logic [8*PayloadBytesMax-1:0] payload;
-  } checked_t;
+  } carried_t;
 
-  logic valid1_q, valid2_q, valid3_q;
+  localparam int unsigned Stages = 7;
+
+  logic [Stages-1:0] valid_q;
   l3_t l3_d, l3_q;
   l4_t l4_d, l4_q;
+  compared_t compared_d, compared_q;
   checked_t checked_d, checked_q;
-  datagram_t datagram_d;
+  decided_t decided_d, decided_q;
+  summed_t summed_d, summed_q;
+  carried_t carried_d, carried;
+
+  assign valid_o = valid_q[Stages-1];
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      valid1_q <= 1'b0;
-      valid2_q <= 1'b0;
-      valid3_q <= 1'b0;
-      valid_o  <= 1'b0;
-    end else begin
-      valid1_q <= valid_i;
-      valid2_q <= valid1_q;
-      valid3_q <= valid2_q;
-      valid_o  <= valid3_q;
-    end
+    if (!rst_ni) valid_q <= '0;
+    else valid_q <= {valid_q[Stages-2:0], valid_i};
   end
 
   always_ff @(posedge clk_i) begin
     l3_q <= l3_d;
     l4_q <= l4_d;
+    compared_q <= compared_d;
     checked_q <= checked_d;
-    datagram_o <= datagram_d;
+    decided_q <= decided_d;
+    summed_q <= summed_d;
   end
 
   // ---- stage 1 ----
@@ -169,108 +221,161 @@ module ls_classify
   assign destination_port = be16(l4_q.data[8*2+:16]);
   assign udp_bytes = be16(l4_q.data[8*4+:16]);
 
-  logic is_v4_answered, is_v6_answered, is_v4_refused, is_v6_refused;
+  logic [8*PayloadBytesMax-1:0] payload;
+  assign payload = l4_q.data[8*UdpBytes+:8*PayloadBytesMax];
+
   always_comb begin
-    logic is_own, is_broadcast;
-    logic [7:0] first;
-    first = l4_q.source[7:0];
-    is_v4_answered = 1'b0;
-    is_own = 1'b0;
-    is_broadcast = &l4_q.source[31:0];
+    logic [31:0] v4_source;
+    v4_source = l4_q.source[31:0];
+    compared_d.is_udp = l4_q.is_udp;
+    compared_d.is_v6 = l4_q.is_v6;
+    compared_d.is_own_mac = l4_q.is_own_mac;
+    compared_d.is_native_magic = be16(payload[15:0]) == NativeMagic;
+    compared_d.is_port = destination_port == endpoint_i.port && destination_port != '0;
+    compared_d.is_port_refused = source_port == '0 || source_port == destination_port || is_service_port(source_port);
     for (int unsigned i = 0; i < RegisterV4Count; i++) begin
-      is_v4_answered |= endpoint_i.v4_answered[i] && endpoint_i.v4[i] == l4_q.destination[31:0];
-      is_own |= endpoint_i.v4_own[i] && endpoint_i.v4[i] == l4_q.source[31:0];
-      is_broadcast |= endpoint_i.v4_own[i] && endpoint_i.v4_broadcast[i] == l4_q.source[31:0];
+      compared_d.v4_answered[i] = endpoint_i.v4_answered[i] && endpoint_i.v4[i] == l4_q.destination[31:0];
+      compared_d.v4_own[i] = endpoint_i.v4_own[i] && endpoint_i.v4[i] == v4_source;
+      compared_d.v4_broadcast[i] = endpoint_i.v4_own[i] && endpoint_i.v4_broadcast[i] == v4_source;
     end
-    is_v4_refused = l4_q.source[31:0] == '0 || first[7:4] == 4'he || is_broadcast ||
-                    (!endpoint_i.loopback && (first == 8'd127 || is_own));
-  end
-
-  always_comb begin
-    logic is_own;
-    is_v6_answered = 1'b0;
-    is_own = 1'b0;
     for (int unsigned i = 0; i < RegisterV6Count; i++) begin
-      is_v6_answered |= endpoint_i.v6_answered[i] && endpoint_i.v6[i] == l4_q.destination;
-      is_own |= endpoint_i.v6_own[i] && endpoint_i.v6[i] == l4_q.source;
+      compared_d.v6_answered[i] = endpoint_i.v6_answered[i] && endpoint_i.v6[i] == l4_q.destination;
+      compared_d.v6_own[i] = endpoint_i.v6_own[i] && endpoint_i.v6[i] == l4_q.source;
     end
-    is_v6_refused = l4_q.source == '0 || l4_q.source[7:0] == 8'hff ||
-                    (!endpoint_i.loopback && (l4_q.source == {8'd1, 120'd0} || is_own));
+    // The address of IPv4 has zeros above, so both kinds share the comparison with 0.
+    if (l4_q.is_v6) begin
+      compared_d.is_source_special  = l4_q.source == '0 || l4_q.source[7:0] == 8'hff;
+      compared_d.is_source_loopback = l4_q.source == {8'd1, 120'd0};
+    end else begin
+      compared_d.is_source_special  = l4_q.source == '0 || v4_source[7:4] == 4'he || (&v4_source);
+      compared_d.is_source_loopback = v4_source[7:0] == 8'd127;
+    end
+    if (l4_q.is_multicast_source) compared_d.is_source_special = 1'b1;
+    compared_d.ttl = l4_q.ttl;
+    compared_d.udp_bytes = udp_bytes;
+    compared_d.bytes = l4_q.bytes;
+    compared_d.ip_bytes = 17'(udp_bytes) + (l4_q.is_v6 ? 17'd0 : 17'(Ipv4Bytes));
+    compared_d.ip_payload_bytes = l4_q.ip_payload_bytes;
+    for (int unsigned i = 0; i < 8; i++) begin
+      compared_d.address_sums[i] = 17'(be16(l4_q.source[16*i+:16])) + 17'(be16(l4_q.destination[16*i+:16]));
+    end
+    compared_d.udp_sums[0] = 18'(source_port) + 18'(destination_port);
+    compared_d.udp_sums[1] = {1'd0, udp_bytes, 1'b0} + 18'(ProtocolUdp);
+    // The native header of the reply has the reply bit.
+    for (int unsigned i = 0; i < 4; i++) begin
+      compared_d.native_sums[i] =
+          17'(be16(payload[32*i+:16])) +
+          17'(be16(payload[32*i+16+:16] | (2 * i + 1 == NativeHeaderOpAt / 2 ? {NativeReplyBit, 8'd0} : 16'd0)));
+    end
   end
 
-  always_comb begin
-    logic [18:0] sum;
-    logic [8*PayloadBytesMax-1:0] payload;
-    payload = l4_q.data[8*UdpBytes+:8*PayloadBytesMax];
-    checked_d.is_datagram = l4_q.is_udp && udp_bytes >= 16'(UdpBytes) && udp_bytes <= l4_q.bytes &&
-        17'(udp_bytes) + (l4_q.is_v6 ? 17'd0 : 17'(Ipv4Bytes)) == 17'(l4_q.ip_payload_bytes);
-    checked_d.is_for_service = destination_port == endpoint_i.port && destination_port != '0 &&
-        l4_q.is_own_mac && (l4_q.is_v6 ? is_v6_answered : is_v4_answered);
-    checked_d.is_port_refused = source_port == '0 || source_port == destination_port || is_service_port(source_port);
-    checked_d.is_source_refused = l4_q.is_multicast_source || (l4_q.is_v6 ? is_v6_refused : is_v4_refused);
-    checked_d.is_v6 = l4_q.is_v6;
-    checked_d.is_vlan = l4_q.is_vlan;
-    checked_d.ttl = l4_q.ttl;
-    checked_d.ip_check = l4_q.ip_check;
-    checked_d.udp_bytes = udp_bytes;
-    checked_d.is_native_magic = be16(payload[15:0]) == NativeMagic;
-    checked_d.payload = payload;
-    checked_d.source = l4_q.source;
-    checked_d.udp_check = be16(l4_q.data[8*6+:16]);
-    // Sums of at most four 16-bit words each: addresses, ports and lengths, and the native header of the reply.
-    for (int unsigned i = 0; i < 4; i++) begin
-      sum = '0;
-      for (int unsigned j = 0; j < 2; j++) begin
-        sum = sum + 19'(be16(l4_q.source[32*i+16*j+:16])) + 19'(be16(l4_q.destination[32*i+16*j+:16]));
-      end
-      checked_d.address_sums[i] = sum;
-    end
-    checked_d.udp_sum = 19'(source_port) + 19'(destination_port) + {2'd0, udp_bytes, 1'b0} + 19'(ProtocolUdp);
-    for (int unsigned i = 0; i < 2; i++) begin
-      sum = '0;
-      for (int unsigned j = 0; j < 4; j++) begin
-        sum = sum + 19'(be16(payload[64*i+16*j+:16] |
-                             (i == 0 && j == NativeHeaderOpAt / 2 ? {NativeReplyBit, 8'd0} : 16'd0)));
-      end
-      checked_d.native_sums[i] = sum;
-    end
-  end
+  assign carried_d = '{
+          is_v6: l4_q.is_v6,
+          is_vlan: l4_q.is_vlan,
+          ttl: l4_q.ttl,
+          ip_check: l4_q.ip_check,
+          source: l4_q.source,
+          udp_check: be16(l4_q.data[8*6+:16]),
+          payload: payload
+      };
+
+  ls_delay #(
+      .T(carried_t),
+      .Cycles(Stages - 2)
+  ) u_carried (
+      .clk_i,
+      .data_i(carried_d),
+      .data_o(carried)
+  );
 
   // ---- stage 4 ----
 
   always_comb begin
-    logic [15:0] payload_bytes;
-    logic is_native;
-    logic [20:0] sum;
-    payload_bytes = checked_q.udp_bytes - 16'(UdpBytes);
-    is_native = payload_bytes >= 16'(NativeHeaderBytes) && checked_q.is_native_magic;
-    sum = '0;
-    for (int unsigned i = 0; i < 4; i++) sum = sum + 21'(checked_q.address_sums[i]);
-    datagram_d.headers.partial_sum = fold(32'(sum) + 32'(checked_q.udp_sum));
-    datagram_d.headers.native_sum = fold(32'(checked_q.native_sums[0]) + 32'(checked_q.native_sums[1]));
-    datagram_d.pseudo_sum = fold(32'(sum) + 32'(checked_q.udp_bytes) + 32'(ProtocolUdp));
-    datagram_d.source = checked_q.source;
-    datagram_d.udp_check = checked_q.udp_check;
-    datagram_d.headers.is_v6 = checked_q.is_v6;
-    datagram_d.headers.is_vlan = checked_q.is_vlan;
-    datagram_d.headers.ttl = checked_q.ttl;
-    datagram_d.headers.ip_check = checked_q.ip_check;
-    datagram_d.payload_bytes = payload_bytes;
-    datagram_d.payload = checked_q.payload;
-    datagram_d.is_final = 1'b1;
-    datagram_d.verdict = VerdictForward;
-    datagram_d.reason = DropSourcePort;
+    logic is_own, is_answered;
+    is_own = compared_q.is_v6 ? |compared_q.v6_own : |compared_q.v4_own;
+    is_answered = compared_q.is_v6 ? |compared_q.v6_answered : |compared_q.v4_answered;
+    checked_d.is_datagram = compared_q.is_udp && compared_q.udp_bytes >= 16'(UdpBytes) &&
+        compared_q.udp_bytes <= compared_q.bytes && compared_q.ip_bytes == 17'(compared_q.ip_payload_bytes);
+    checked_d.is_for_service = compared_q.is_port && compared_q.is_own_mac && is_answered;
+    checked_d.is_port_refused = compared_q.is_port_refused;
+    checked_d.is_source_refused = compared_q.is_source_special || (!compared_q.is_v6 && |compared_q.v4_broadcast) ||
+                                  (!endpoint_i.loopback && (compared_q.is_source_loopback || is_own));
+    checked_d.is_native = compared_q.udp_bytes >= 16'(UdpBytes + NativeHeaderBytes) && compared_q.is_native_magic;
+    checked_d.ttl = compared_q.ttl;
+    checked_d.udp_bytes = compared_q.udp_bytes;
+    for (int unsigned i = 0; i < 4; i++) begin
+      checked_d.address_sums[i] = 18'(compared_q.address_sums[2*i]) + 18'(compared_q.address_sums[2*i+1]);
+    end
+    checked_d.udp_sum = 19'(compared_q.udp_sums[0]) + 19'(compared_q.udp_sums[1]);
+    for (int unsigned i = 0; i < 2; i++) begin
+      checked_d.native_sums[i] = 18'(compared_q.native_sums[2*i]) + 18'(compared_q.native_sums[2*i+1]);
+    end
+  end
+
+  // ---- stage 5 ----
+
+  always_comb begin
+    decided_d.payload_bytes = checked_q.udp_bytes - 16'(UdpBytes);
+    for (int unsigned i = 0; i < 2; i++) begin
+      decided_d.address_sums[i] = 19'(checked_q.address_sums[2*i]) + 19'(checked_q.address_sums[2*i+1]);
+    end
+    decided_d.udp_sum = checked_q.udp_sum;
+    decided_d.pseudo_part = 17'(checked_q.udp_bytes) + 17'(ProtocolUdp);
+    decided_d.native_sum = 19'(checked_q.native_sums[0]) + 19'(checked_q.native_sums[1]);
+    decided_d.is_final = 1'b1;
+    decided_d.verdict = VerdictForward;
+    decided_d.reason = DropSourcePort;
     if (checked_q.is_datagram && checked_q.is_for_service) begin
       if (checked_q.is_port_refused) begin
-        datagram_d.verdict = VerdictDrop;
+        decided_d.verdict = VerdictDrop;
       end else if (checked_q.is_source_refused) begin
-        datagram_d.verdict = VerdictDrop;
-        datagram_d.reason  = DropSourceAddress;
+        decided_d.verdict = VerdictDrop;
+        decided_d.reason  = DropSourceAddress;
       end else begin
         // Without a hop left for the reply, the host gets the frame, and drops and counts it.
-        datagram_d.is_final = reply_ttl(is_native, checked_q.ttl) == '0;
+        decided_d.is_final = reply_ttl(checked_q.is_native, checked_q.ttl) == '0;
       end
     end
+  end
+
+  // ---- stage 6 ----
+
+  always_comb begin
+    logic [20:0] address_sum;
+    address_sum = 21'(decided_q.address_sums[0]) + 21'(decided_q.address_sums[1]);
+    summed_d.is_final = decided_q.is_final;
+    summed_d.verdict = decided_q.verdict;
+    summed_d.reason = decided_q.reason;
+    summed_d.payload_bytes = decided_q.payload_bytes;
+    summed_d.partial_sum = address_sum + 21'(decided_q.udp_sum);
+    summed_d.pseudo_sum = address_sum + 21'(decided_q.pseudo_part);
+    summed_d.native_sum = decided_q.native_sum;
+  end
+
+  // ---- stage 7 ----
+
+  datagram_t folded_q;
+
+  always_ff @(posedge clk_i) begin
+    folded_q <= '0;
+    folded_q.is_final <= summed_q.is_final;
+    folded_q.verdict <= summed_q.verdict;
+    folded_q.reason <= summed_q.reason;
+    folded_q.payload_bytes <= summed_q.payload_bytes;
+    folded_q.headers.partial_sum <= fold(32'(summed_q.partial_sum));
+    folded_q.headers.native_sum <= fold(32'(summed_q.native_sum));
+    folded_q.pseudo_sum <= fold(32'(summed_q.pseudo_sum));
+  end
+
+  always_comb begin
+    datagram_o = folded_q;
+    datagram_o.source = carried.source;
+    datagram_o.udp_check = carried.udp_check;
+    datagram_o.payload = carried.payload;
+    datagram_o.headers.is_v6 = carried.is_v6;
+    datagram_o.headers.is_vlan = carried.is_vlan;
+    datagram_o.headers.ttl = carried.ttl;
+    datagram_o.headers.ip_check = carried.ip_check;
   end
 
 endmodule

@@ -21,9 +21,9 @@ module ls_emit
     output logic decision_ready_o,
     input decision_t decision_i,
 
-    input logic frame_valid_i,
-    output logic frame_ready_o,
-    input beat_t frame_i,
+    input  logic  frame_valid_i,
+    output logic  frame_ready_o,
+    input  beat_t frame_i,
 
     output logic  network_valid_o,
     input  logic  network_ready_i,
@@ -50,17 +50,8 @@ module ls_emit
 
   // ---- rewriting ----
 
-  // Position of the payload in the frame.
-  logic [7:0] payload_at, op_at;
-  always_comb begin
-    payload_at = 8'(BodyFirst) + (decision_i.is_vlan ? 8'(VlanBytes) : 8'd0) +
-                 (decision_i.is_v6 ? 8'(Ipv6Bytes - Ipv4Bytes) : 8'd0);
-    op_at = payload_at + 8'(NativeHeaderOpAt);
-  end
-
   // Swaps addresses and ports in the first beat. All of them lie in it, also behind a VLAN tag.
-  function automatic logic [BeatBits-1:0] swap(input logic [BeatBits-1:0] data, input logic is_vlan,
-                                               input logic is_v6);
+  function automatic logic [BeatBits-1:0] swap(input logic [BeatBits-1:0] data, input logic is_vlan, input logic is_v6);
     logic [BeatBits-1:0] swapped;
     swapped = data;
     swapped[0+:48] = data[48+:48];
@@ -91,13 +82,12 @@ module ls_emit
 
   logic [BeatBits-1:0] rewritten, body_beat;
   logic [BeatBytes/2-1:0] mask_beat;
-  logic [7:0] ip_at;
-  assign ip_at = 8'(EthBytes) + (decision_i.is_vlan ? 8'(VlanBytes) : 8'd0);
 
   always_comb begin
-    logic [7:0] at;
+    int unsigned payload_at, ip_at;
     logic [15:0] udp_check, ip_check;
-    at = '0;
+    payload_at = 0;
+    ip_at = 0;
     body_beat = '0;
     mask_beat = '0;
     for (int unsigned i = 0; i < WindowBeats; i++) begin
@@ -109,16 +99,31 @@ module ls_emit
     udp_check = be16(decision_i.udp_check);
     ip_check  = be16(decision_i.ip_check);
     rewritten = beat_index_q == 0 ? swap(frame_i.data, decision_i.is_vlan, decision_i.is_v6) : frame_i.data;
-    if (beat_index_q != IndexBits'(WindowBeats)) begin
-      for (int unsigned i = 0; i < BeatBytes; i++) begin
-        at = 8'({beat_index_q, 6'(i)});
-        if (mask_beat[i/2]) rewritten[8*i+:8] = body_beat[8*i+:8];
-        if (decision_i.is_native && at == op_at) rewritten[8*i+:8] = frame_i.data[8*i+:8] | NativeReplyBit;
-        if (at == payload_at - 8'd2) rewritten[8*i+:8] = udp_check[7:0];
-        if (at == payload_at - 8'd1) rewritten[8*i+:8] = udp_check[15:8];
-        if (at == ip_at + (decision_i.is_v6 ? 8'd7 : 8'd8)) rewritten[8*i+:8] = decision_i.ttl;
-        if (!decision_i.is_v6 && at == ip_at + 8'd10) rewritten[8*i+:8] = ip_check[7:0];
-        if (!decision_i.is_v6 && at == ip_at + 8'd11) rewritten[8*i+:8] = ip_check[15:8];
+    for (int unsigned i = 0; i < BeatBytes; i++) begin
+      if (mask_beat[i/2]) rewritten[8*i+:8] = body_beat[8*i+:8];
+    end
+    // One case for each position of the headers and each beat, so that the synthesis sees constants.
+    for (int unsigned kind = 0; kind < 4; kind++) begin
+      payload_at = BodyFirst + VlanBytes * (kind % 2) + (Ipv6Bytes - Ipv4Bytes) * (kind / 2);
+      ip_at = EthBytes + VlanBytes * (kind % 2);
+      if ({decision_i.is_v6, decision_i.is_vlan} == 2'(kind)) begin
+        for (int unsigned beat = 0; beat < WindowBeats; beat++) begin
+          if (beat_index_q == IndexBits'(beat)) begin
+            if (decision_i.is_native && (payload_at + NativeHeaderOpAt) / BeatBytes == beat) begin
+              rewritten[8*((payload_at+NativeHeaderOpAt)%BeatBytes)+:8] =
+                  frame_i.data[8*((payload_at+NativeHeaderOpAt)%BeatBytes)+:8] | NativeReplyBit;
+            end
+            if ((payload_at - 2) / BeatBytes == beat) rewritten[8*((payload_at-2)%BeatBytes)+:8] = udp_check[7:0];
+            if ((payload_at - 1) / BeatBytes == beat) rewritten[8*((payload_at-1)%BeatBytes)+:8] = udp_check[15:8];
+            if (kind / 2 == 1) begin
+              if ((ip_at + 7) / BeatBytes == beat) rewritten[8*((ip_at+7)%BeatBytes)+:8] = decision_i.ttl;
+            end else begin
+              if ((ip_at + 8) / BeatBytes == beat) rewritten[8*((ip_at+8)%BeatBytes)+:8] = decision_i.ttl;
+              if ((ip_at + 10) / BeatBytes == beat) rewritten[8*((ip_at+10)%BeatBytes)+:8] = ip_check[7:0];
+              if ((ip_at + 11) / BeatBytes == beat) rewritten[8*((ip_at+11)%BeatBytes)+:8] = ip_check[15:8];
+            end
+          end
+        end
       end
     end
   end
@@ -150,10 +155,10 @@ module ls_emit
       .rst_ni,
       .valid_i(is_joined && is_needed),
       .ready_o(skid_ready),
-      .data_i(joined),
+      .data_i (joined),
       .valid_o(out_valid),
       .ready_i(out_ready),
-      .data_o(out)
+      .data_o (out)
   );
 
   // ---- outputs ----

