@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Proves the properties of rtl/formal/*.sby: SymbiYosys with yices, and Yosys as the native library pyosys, which starts
-# at once. Arguments are names of single proofs. Exit status 1: a proof does not hold; 3: another failure or a timeout.
+# at once. Arguments are single proofs, NAME or NAME:TASK. Exit status 1: a proof does not hold; 3: another failure or a
+# timeout.
 set -euo pipefail
 bash "$(dirname "${BASH_SOURCE[0]}")/rtl-setup.sh" area formal
 source "$(dirname "${BASH_SOURCE[0]}")/rtl-env.sh"
@@ -18,18 +19,21 @@ chmod +x "$tools/yosys"
 export PATH=$tools:$PATH
 cd "${RTL_SOURCE:-$rtl_root/rtl}/formal"
 status=0
-for proof in ${*:-*.sby}; do
-    name=$(basename "$proof" .sby)
+[[ $# -gt 0 ]] || set -- *.sby
+for proof in "$@"; do
+    name=$(basename "${proof%:*}" .sby)
+    task=()
+    [[ $proof != *:* ]] || task=("${proof#*:}")
     result=0
-    sby -f --prefix "$out/$name" "$name.sby" >"$out/$name.log" 2>&1 || result=$?
+    sby -f --prefix "$out/$name" "$name.sby" "${task[@]}" >"$out/$name.log" 2>&1 || result=$?
     case $result in
-    0) echo "rtl-formal: $name: proved" ;;
+    0) echo "rtl-formal: $proof: proved" ;;
     2 | 4) # refuted; the induction does not hold
-        echo "rtl-formal: $name: not proved, see $out/$name.log" >&2
+        echo "rtl-formal: $proof: not proved, see $out/$name.log" >&2
         status=1
         ;;
     *)
-        echo "rtl-formal: $name: failed or timed out, see $out/$name.log" >&2
+        echo "rtl-formal: $proof: failed or timed out, see $out/$name.log" >&2
         [[ $status == 1 ]] || status=3
         ;;
     esac

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Tests rtl/ but for rtl/transfer, which scripts/test-rtl-transfer.sh tests: lint; every vector of vectors/spv through
 # the simulated NIC; and 110,000 random frames through it and through the XDP programs compiled for user space. Then the
-# vectors, 22,000 random frames, and the tests of rtl/tb/memory through the NIC with external memory. The tools are
-# installed in target/ from PyPI. Without Python 3.11, pip or a C++ compiler, the script says so and ends without a
-# test.
+# vectors, 22,000 random frames, and the tests of rtl/tb/memory through the NIC with external memory; and the short
+# proofs (scripts/rtl-formal.sh has all). The tools are installed in target/ from PyPI. Without Python 3.11, pip or a C++
+# compiler, the script says so and ends without a test.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -26,6 +26,17 @@ bash scripts/rtl-lint.sh
 bash scripts/rtl-sim.sh
 export PYTHONDONTWRITEBYTECODE=1
 target/rtl-venv/bin/pytest --quiet -p no:cacheprovider rtl/tb/vectors rtl/tb/diff "$@"
-bash scripts/rtl-sim.sh memory
-export RTL_SIM_DIR=$PWD/target/rtl-sim-memory RTL_DIFF_LINE_BITS=12 RTL_DIFF_FRAMES=${RTL_DIFF_MEMORY_FRAMES:-2000}
-target/rtl-venv/bin/pytest --quiet -p no:cacheprovider rtl/tb/vectors rtl/tb/diff rtl/tb/memory "$@"
+(
+    bash scripts/rtl-sim.sh memory
+    export RTL_SIM_DIR=$PWD/target/rtl-sim-memory RTL_DIFF_LINE_BITS=12 RTL_DIFF_FRAMES=${RTL_DIFF_MEMORY_FRAMES:-2000}
+    target/rtl-venv/bin/pytest --quiet -p no:cacheprovider rtl/tb/vectors rtl/tb/diff rtl/tb/memory "$@"
+)
+
+# Each of these proofs takes a few seconds of processor time.
+proofs=(ls_fifo ls_skid ls_ram_fifo ls_window ls_classify ls_spv_request ls_spv_lookup:ways4_hash ls_spv_reply
+    ls_spv_barrier ls_spv_commands:table)
+if bash scripts/rtl-setup.sh area formal >target/rtl-setup.log 2>&1; then
+    bash scripts/rtl-formal.sh "${proofs[@]}"
+else
+    echo "test-rtl: proofs skipped: pip cannot install SymbiYosys, see target/rtl-setup.log" >&2
+fi

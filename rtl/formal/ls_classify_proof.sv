@@ -9,72 +9,90 @@
 // - all other frames are forwarded, and payload and length of an open one are those of the frame.
 // Bytes after the end of the frame take any value. The offsets are those of Ethernet, 802.1Q, IPv4, IPv6 and UDP.
 //
+// The check is bounded: the first three windows after a reset, at any times. The module is a pipeline of four cycles
+// without feedback, so later windows are treated alike. Each kind of frame has a run of its own.
+//
 // Narrow: of the payload, its first four bytes are free; two registers of each kind of address are used; of an IPv6
 // address the first and the last byte are free; the rest is 0. Assumed: the endpoint does not change.
 
 module ls_classify_proof
   import ls_pkg::*;
   import ls_pipeline_pkg::*;
-(
+#(
+    parameter int unsigned Kind = 0  // bit 0: tagged, bit 1: IPv6; 4: any other type, tagged or not
+) (
     input logic clk_i,
     input logic rst_ni,
+
+    input logic [47:0] mac_i,
+    input logic loopback_i,
+    input logic [1:0] v4_own_i,
+    input logic [1:0] v4_answered_i,
+    input logic [1:0][31:0] v4_i,
+    input logic [1:0][31:0] broadcast_i,
+    input logic [1:0] v6_own_i,
+    input logic [1:0] v6_answered_i,
+    input logic [1:0][15:0] v6_i,
+    input logic [15:0] port_i,
 
     input logic valid_i,
     input logic is_oversize_i,
     input logic [15:0] bytes_i,
-    input logic [8*70-1:0] data_i
+    input logic [8*70-1:0] data_i,
+    input logic is_qinq_i
 );
 
-  localparam int unsigned Latency = 4;
+  localparam int unsigned Latency = 7;
 
   // ---- environment ----
-
-  logic [47:0] mac_q;
-  logic loopback_q;
-  logic [1:0] v4_own_q, v4_answered_q, v6_own_q, v6_answered_q;
-  logic [1:0][31:0] v4_q, broadcast_q;
-  logic [1:0][15:0] v6_q;
-  logic [15:0] port_q;
-
-  // The registers keep their free initial contents.
-  always_ff @(posedge clk_i) begin
-    mac_q <= mac_q;
-    loopback_q <= loopback_q;
-    v4_own_q <= v4_own_q;
-    v4_answered_q <= v4_answered_q;
-    v6_own_q <= v6_own_q;
-    v6_answered_q <= v6_answered_q;
-    v4_q <= v4_q;
-    broadcast_q <= broadcast_q;
-    v6_q <= v6_q;
-    port_q <= port_q;
-  end
 
   endpoint_t endpoint;
   always_comb begin
     endpoint = '0;
-    endpoint.mac = mac_q;
-    endpoint.loopback = loopback_q;
-    endpoint.v4_own[1:0] = v4_own_q;
-    endpoint.v4_answered[1:0] = v4_answered_q;
-    endpoint.v6_own[1:0] = v6_own_q;
-    endpoint.v6_answered[1:0] = v6_answered_q;
+    endpoint.mac = mac_i;
+    endpoint.loopback = loopback_i;
+    endpoint.v4_own[1:0] = v4_own_i;
+    endpoint.v4_answered[1:0] = v4_answered_i;
+    endpoint.v6_own[1:0] = v6_own_i;
+    endpoint.v6_answered[1:0] = v6_answered_i;
     for (int unsigned i = 0; i < 2; i++) begin
-      endpoint.v4[i] = v4_q[i];
-      endpoint.v4_broadcast[i] = broadcast_q[i];
-      endpoint.v6[i] = {v6_q[i][15:8], 112'd0, v6_q[i][7:0]};
+      endpoint.v4[i] = v4_i[i];
+      endpoint.v4_broadcast[i] = broadcast_i[i];
+      endpoint.v6[i] = {v6_i[i][15:8], 112'd0, v6_i[i][7:0]};
     end
-    endpoint.spv_port = port_q;
+    endpoint.spv_port = port_i;
+  end
+
+  // One kind of frame in each run, so that the solver has simple cases.
+  localparam logic [15:0] Type = Kind[1] ? 16'hdd86 : 16'h0008;
+  logic [8*70-1:0] data;
+  always_comb begin
+    data = data_i;
+    if (Kind < 4 && Kind[0]) begin
+      data[8*12+:16] = is_qinq_i ? 16'ha888 : 16'h0081;
+      data[8*16+:16] = Type;
+    end else if (Kind < 4) data[8*12+:16] = Type;
+  end
+  window_t window;
+  assign window = '{is_oversize: is_oversize_i, bytes: bytes_i, data: (8 * WindowBytes)'(data)};
+
+  // The frame two cycles later, when the module compares addresses.
+  logic [1:0] valid_q, is_oversize_q;
+  logic [1:0][15:0] bytes_q;
+  logic [1:0][8*70-1:0] data_q;
+  always_ff @(posedge clk_i) begin
+    valid_q <= rst_ni ? {valid_q[0], valid_i} : 2'd0;
+    is_oversize_q <= {is_oversize_q[0], is_oversize_i};
+    bytes_q <= {bytes_q[0], bytes_i};
+    data_q <= {data_q[0], data};
   end
 
   logic is_tagged, is_v4, is_v6;
   logic [8*70-1:0] frame;  // without its tag, so that the offsets are constants
-  window_t window;
-  assign is_tagged = {data_i[8*12+:8], data_i[8*13+:8]} inside {16'h8100, 16'h88a8};
-  assign frame = is_tagged ? data_i >> 32 : data_i;
-  assign is_v4 = {frame[8*12+:8], frame[8*13+:8]} == 16'h0800;
-  assign is_v6 = {frame[8*12+:8], frame[8*13+:8]} == 16'h86dd;
-  assign window = '{is_oversize: is_oversize_i, bytes: bytes_i, data: (8 * WindowBytes)'(data_i)};
+  assign is_tagged = Kind < 4 ? Kind[0] : {data_q[1][8*12+:8], data_q[1][8*13+:8]} inside {16'h8100, 16'h88a8};
+  assign frame = is_tagged ? data_q[1] >> 32 : data_q[1];
+  assign is_v4 = Kind < 4 ? !Kind[1] : {frame[8*12+:8], frame[8*13+:8]} == 16'h0800;
+  assign is_v6 = Kind < 4 ? Kind[1] : {frame[8*12+:8], frame[8*13+:8]} == 16'h86dd;
 
   logic valid;
   datagram_t datagram;
@@ -103,7 +121,7 @@ module ls_classify_proof
   } rules_t;
 
   rules_t rules;
-  rules_t [Latency:1] rules_q;
+  rules_t [Latency:3] rules_q;
   logic [16:0] length;
   logic [15:0] ip_bytes, from_port, to_port;
   logic [31:0] from4, to4;
@@ -112,7 +130,7 @@ module ls_classify_proof
   logic is_own4, is_own6, is_local_broadcast, is_answered4, is_answered6;
 
   always_comb begin
-    length = 17'(bytes_i) - (is_tagged ? 17'd4 : 17'd0);
+    length = 17'(bytes_q[1]) - (is_tagged ? 17'd4 : 17'd0);
     from4 = frame[8*26+:32];
     to4 = frame[8*30+:32];
     from6 = frame[8*22+:128];
@@ -123,13 +141,13 @@ module ls_classify_proof
     is_answered4 = 1'b0;
     is_answered6 = 1'b0;
     for (int unsigned i = 0; i < 2; i++) begin
-      if (v4_own_q[i] && from4 == v4_q[i]) is_own4 = 1'b1;
-      if (v4_own_q[i] && from4 == broadcast_q[i]) is_local_broadcast = 1'b1;
-      if (v6_own_q[i] && from6 == endpoint.v6[i]) is_own6 = 1'b1;
-      if (v4_answered_q[i] && to4 == v4_q[i]) is_answered4 = 1'b1;
-      if (v6_answered_q[i] && to6 == endpoint.v6[i]) is_answered6 = 1'b1;
+      if (v4_own_i[i] && from4 == v4_i[i]) is_own4 = 1'b1;
+      if (v4_own_i[i] && from4 == broadcast_i[i]) is_local_broadcast = 1'b1;
+      if (v6_own_i[i] && from6 == endpoint.v6[i]) is_own6 = 1'b1;
+      if (v4_answered_i[i] && to4 == v4_i[i]) is_answered4 = 1'b1;
+      if (v6_answered_i[i] && to6 == endpoint.v6[i]) is_answered6 = 1'b1;
     end
-    rules.valid = valid_i;
+    rules.valid = valid_q[1] && rst_ni;
     if (is_v4) begin
       ip_bytes = {frame[8*16+:8], frame[8*17+:8]};
       from_port = {frame[8*34+:8], frame[8*35+:8]};
@@ -142,7 +160,7 @@ module ls_classify_proof
           17'(rules.udp_bytes) + 17'd34 <= length;
       rules.is_mine = is_answered4;
       rules.is_source_bad = from4 == '0 || from4 == '1 || from4[7:4] == 4'he || is_local_broadcast ||
-          (!loopback_q && (from4[7:0] == 8'd127 || is_own4));
+          (!loopback_i && (from4[7:0] == 8'd127 || is_own4));
     end else begin
       ip_bytes = {frame[8*18+:8], frame[8*19+:8]};
       from_port = {frame[8*54+:8], frame[8*55+:8]};
@@ -154,27 +172,31 @@ module ls_classify_proof
           ip_bytes == rules.udp_bytes && 17'(rules.udp_bytes) + 17'd54 <= length;
       rules.is_mine = is_answered6;
       rules.is_source_bad = from6 == '0 || from6[7:0] == 8'hff ||
-          (!loopback_q && (from6 == 128'h01 << 120 || is_own6));
+          (!loopback_i && (from6 == 128'h01 << 120 || is_own6));
     end
-    rules.is_whole &= !is_oversize_i && rules.udp_bytes >= 16'd8 && bytes_i >= 16'd18;
-    rules.is_mine &= data_i[47:0] == mac_q && to_port == port_q && to_port != '0;
-    rules.is_source_bad |= data_i[48];
+    rules.is_whole &= !is_oversize_q[1] && rules.udp_bytes >= 16'd8 && bytes_q[1] >= 16'd18;
+    rules.is_mine &= data_q[1][47:0] == mac_i && to_port == port_i && to_port != '0;
+    rules.is_source_bad |= data_q[1][48];
     rules.is_port_bad = from_port == '0 || from_port == to_port || is_service_port(from_port);
     // The reply in the paper's format has one hop less than its request.
     rules.has_hop = hops >= 8'd2 || (rules.udp_bytes >= 16'd24 && rules.payload[15:0] == 16'h534c);
   end
 
   logic is_first_q = 1'b1;
+  endpoint_t endpoint_q;
   always_ff @(posedge clk_i) begin
     is_first_q <= 1'b0;
-    rules_q[1] <= rules;
-    for (int unsigned age = 2; age <= Latency; age++) rules_q[age] <= rules_q[age-1];
-    if (!rst_ni) for (int unsigned age = 1; age <= Latency; age++) rules_q[age].valid <= 1'b0;
+    endpoint_q <= endpoint;
+    rules_q[3] <= rules;
+    for (int unsigned age = 4; age <= Latency; age++) rules_q[age] <= rules_q[age-1];
+    if (!rst_ni) for (int unsigned age = 3; age <= Latency; age++) rules_q[age].valid <= 1'b0;
   end
 
   // Bytes 6 to 13 of an IPv6 source and destination are 0, as their registers have them; so the solver has less to do.
   always_comb begin
     assume (!is_first_q || !rst_ni);
+    assume (is_first_q || endpoint == endpoint_q);
+    if (Kind == 4) assume (!is_v4 && !is_v6);
     if (is_v6) begin
       assume (from6[119:8] == '0 && to6[119:8] == '0);
     end

@@ -4,8 +4,8 @@
 // reply bit and payload are those of the decision; every other byte is unchanged.
 //
 // The statements are about one cycle and all states, so one step is a complete proof. There is one instance of the
-// module for each kind of reply, and one run for each beat, so that the solver has simple cases. The offsets are those of Ethernet, 802.1Q, IPv4,
-// IPv6 and UDP.
+// module for each kind of reply, and one run for each beat, so that the solver has simple cases. The offsets are those
+// of Ethernet, 802.1Q, IPv4, IPv6 and UDP.
 
 module ls_emit_bytes_proof
   import ls_pkg::*;

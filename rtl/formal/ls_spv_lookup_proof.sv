@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Proof of ls_spv_lookup against a reference: a table of 8 lines and 2 blocks in which a write takes effect at once, and
-// in which a request reads its whole set in one cycle and its block in one other cycle. The contents of the table
+// Proof of ls_spv_lookup against a reference: a table of 8 lines and 2 blocks in which a write takes effect at once,
+// and in which a request reads its whole set in one cycle and its block in one other cycle. The contents of the table
 // are free at the beginning, and the host writes anything at any time.
 // - Each request leaves exactly once, in order, after 16 cycles, unchanged but for its outcome.
 // - A request is a hit exactly if the lease and an even epoch held when it began, the first line of its set with the

@@ -4,8 +4,8 @@
 // drop is dropped, all else is forwarded; one counter rises as the outcome says.
 // - The payload of a reply is at its place behind any headers: the root, and in the native format block hash, tip
 //   hash and both heights.
-// - The hop limit of a reply is at most 64, and in the paper's format, if the root does not look like the native format,
-//   less than that of the request, so that two servers cannot answer each other for ever.
+// - The hop limit of a reply is at most 64, and in the paper's format, if the root does not look like the native
+//   format, less than that of the request, so that two servers cannot answer each other for ever.
 // - The UDP checksum makes the sum of the reply a multiple of 65,535, and is not 0. The IPv4 header checksum of the
 //   reply is right if that of the request was.
 //

@@ -2,7 +2,8 @@
 """Mutation test of rtl/: changes one place at a time, and requires that the vectors, the random frames or a proof find
 the change.
 
-Run by scripts/rtl-mutants.sh, optionally with the numbers of some mutants. The tests run once, on the unchanged design;
+Run by scripts/rtl-mutants.sh, optionally with the numbers of some mutants. With --proofs before the numbers, it runs
+the proofs alone, on mutants that the tests may have found already: they show that the proofs can fail. The tests run once, on the unchanged design;
 replay.py repeats their calls on each mutant, and stops at the first difference. Only the mutants that this does not
 find, and those of modules in PROOF_FIRST, are given to the solver. Results are added to rtl/mutants.csv as they come.
 """
@@ -16,9 +17,9 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OUT = ROOT / "target/rtl-mutants"
-TABLE = ROOT / "rtl/mutants.csv"
-COLUMNS = ["group", "mutant", "file", "text", "replacement", "found by", "detail"]
+OUT = ROOT / os.environ.get("RTL_MUTANTS_DIR", "target/rtl-mutants")
+TABLE = ROOT / os.environ.get("RTL_MUTANTS_TABLE", "rtl/mutants.csv")
+COLUMNS = ["mutant", "file", "text", "replacement", "found by", "detail", "proof"]
 # Seconds of processor time for a mutant: a mutant that stops the simulation ends so, and is found.
 BUILD_SECONDS, REPLAY_SECONDS, PROOF_SECONDS = 120, 120, 600
 W, C, E = "pipeline/ls_window.sv", "pipeline/ls_classify.sv", "pipeline/ls_emit.sv"
@@ -100,8 +101,10 @@ PROOFS = {
     E: ["ls_emit", "ls_emit_bytes"],
     C: ["ls_classify"],
     Q: ["ls_spv_request"],
-    L: ["ls_spv_lookup"],
-    M: ["ls_spv_commands"],
+    L: ["ls_spv_lookup:ways4_hash", "ls_spv_lookup:ways1_paper"],
+    R: ["ls_spv_reply"],
+    P: ["ls_spv_reply", "ls_classify"],
+    M: ["ls_spv_commands", "ls_spv_barrier"],
     FIFO: ["ls_fifo"],
     SKID: ["ls_skid"],
     RAMFIFO: ["ls_ram_fifo"],
@@ -163,7 +166,8 @@ def prepare() -> pathlib.Path:
     tests = ["rtl/tb/vectors", "rtl/tb/diff"]
     own = {"RTL_SIM_DIR": OUT / "runtime", "RTL_DIFF_FRAMES": 3000, "RTL_RECORD": OUT / "recording"}
     own["PYTHONPATH"] = ROOT / "rtl/tb"
-    status, line = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "replay", *tests], 600, **own)
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "replay"]
+    status, line = run([*pytest, *tests], 600, **own)
     if status != 0:
         sys.exit(f"rtl-mutants: the unchanged design does not pass the tests: {line}")
     (OUT / "recording").rename(record)
@@ -173,55 +177,71 @@ def prepare() -> pathlib.Path:
 def is_refuted(folder, proof) -> bool:
     """Returns whether the proof does not hold on the copy of rtl/ in `folder`; a timeout is no answer."""
     own = {"RTL_SOURCE": folder / "rtl", "RTL_FORMAL_OUT": folder / "proof"}
-    return run(["bash", "scripts/rtl-formal.sh", f"{proof}.sby"], PROOF_SECONDS, **own)[0] == 1
+    return run(["bash", "scripts/rtl-formal.sh", proof], PROOF_SECONDS, **own)[0] == 1
 
 
-def is_found_by(number, record):
-    """Name of the check that finds the mutant, or an empty text; and a detail."""
+def refuting(folder, name) -> str:
+    """Returns the first proof about the file `name` that does not hold for the mutant, or an empty text."""
+    for proof in PROOFS.get(name, []):
+        if (ROOT / f"rtl/formal/{proof.partition(':')[0]}.sby").exists() and is_refuted(folder, proof):
+            return proof
+    return ""
+
+
+def change(number):
+    """Copies rtl/ with the mutant into a folder; returns the folder, or None if the text does not occur once."""
     name, text, replacement = MUTANTS[number]
     folder = OUT / str(number)
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "rtl", folder / "rtl", ignore=shutil.ignore_patterns("__pycache__", "transfer"))
     path = folder / "rtl" / name
     source = path.read_text()
-    if source.count(text) != 1:
-        return "", f"the text occurs {source.count(text)} times"
     path.write_text(source.replace(text, replacement))
-    proofs = [one for one in PROOFS.get(name, []) if (ROOT / f"rtl/formal/{one}.sby").exists()]
-    detail = ""
-    if name in PROOF_FIRST:
-        for proof in proofs:
-            if is_refuted(folder, proof):
-                return "proof", proof
-        detail = "not by its proof"
+    return folder if source.count(text) == 1 else None
+
+
+def is_found_by(folder, name, record):
+    """Name of the check that finds the mutant, or an empty text; and a detail."""
+    proof = refuting(folder, name) if name in PROOF_FIRST else ""
+    if proof:
+        return "proof", proof
     if not build(folder / "rtl", folder / "sim"):
         return "", "does not build"
     status, line = run([sys.executable, "rtl/tb/replay.py", record], REPLAY_SECONDS, RTL_SIM_DIR=folder / "sim")
     if status != 0:
         test = pathlib.Path(line.partition("::")[0]).parent.name
         kind = {"vectors": "vectors", "diff": "random frames"}.get(test, "stopped simulation")
-        return kind, "; ".join(filter(None, [detail, line.partition("::")[2][:100]]))
-    if name not in PROOF_FIRST:
-        for proof in proofs:
-            if is_refuted(folder, proof):
-                return "proof", proof
-    return "", detail
+        return kind, line.partition("::")[2][:100]
+    proof = refuting(folder, name) if name not in PROOF_FIRST else ""
+    return ("proof", proof) if proof else ("", "")
 
 
 def main() -> int:
-    chosen = [int(argument) for argument in sys.argv[1:]] or range(len(MUTANTS))
-    record = prepare()
-    rows = {}
-    if TABLE.exists():
-        with TABLE.open() as file:
-            rows = {(row["group"], int(row["mutant"])): row for row in csv.DictReader(file)}
+    only_proofs = sys.argv[1:2] == ["--proofs"]
+    chosen = [int(argument) for argument in sys.argv[1 + only_proofs :]] or range(len(MUTANTS))
+    record = None if only_proofs else prepare()
     missed = []
     for number in chosen:
-        found, detail = is_found_by(number, record)
         name, text, replacement = MUTANTS[number]
+        folder = change(number)
+        rows = {}
+        if TABLE.exists():
+            with TABLE.open() as file:
+                rows = {int(row["mutant"]): row for row in csv.DictReader(file)}
+        row = rows.get(number, dict.fromkeys(COLUMNS, ""))
+        row |= {"mutant": number, "file": name, "text": " ".join(text.split())}
+        row["replacement"] = " ".join(replacement.split())
+        if folder is None:
+            found, detail = "", "the text does not occur once"
+        elif only_proofs:
+            found, detail = refuting(folder, name), ""
+            row["proof"] = found or "holds"
+        else:
+            found, detail = is_found_by(folder, name, record)
+            row |= {"found by": found or "not found", "detail": detail}
+            row["proof"] = detail if found == "proof" else row["proof"]
         print(f"mutant {number}: {found or 'NOT FOUND'} ({detail}): {name}: {text!r} -> {replacement!r}", flush=True)
-        row = ["spv", number, name, " ".join(text.split()), " ".join(replacement.split()), found or "not found", detail]
-        rows["spv", number] = dict(zip(COLUMNS, row, strict=True))
+        rows[number] = row
         with TABLE.open("w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
