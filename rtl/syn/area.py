@@ -34,6 +34,8 @@ DESIGNS = [
     ("AXI4-Lite window", "ls_control", ""),
     ("transfer: request", "ls_transfer_request", ""),
     ("transfer: store, 4,096 accounts", "ls_transfer_store", "-G BucketBits=10"),
+    ("transfer: checksum of an operation", "ls_transfer_sum", ""),
+    ("transfer: sessions, 1,024 slots", "ls_transfer_session", ""),
     ("transfer: reply", "ls_transfer_reply", ""),
     ("transfer: records", "ls_transfer_records", ""),
     ("transfer: commands", "ls_transfer_commands", ""),

@@ -167,7 +167,6 @@ module ls_transfer_core
       .clk_i,
       .rst_ni,
       .control_i(control),
-      .now_ns_i,
       .valid_i(datagram_valid),
       .datagram_i(datagram),
       .valid_o(request_valid),
@@ -196,7 +195,10 @@ module ls_transfer_core
   logic sum_valid, sum_ready, chosen_valid, chosen_ready, done, done_writes;
   logic session_response_valid, session_response_ready, session_response_known;
   logic [63:0] sum;
+  logic is_leased_q;
   request_t chosen;
+
+  always_ff @(posedge clk_i) is_leased_q <= rst_ni && now_ns_i < control.lease_until_ns;
   session_t session_after;
   session_order_t session_response;
 
@@ -219,6 +221,7 @@ module ls_transfer_core
       .clk_i,
       .rst_ni,
       .sessions_i(control.sessions),
+      .is_leased_i(is_leased_q),
       .valid_i(queued_valid),
       .ready_o(queued_ready),
       .request_i(queued),

@@ -5,7 +5,7 @@
 // answers requests in the paper's format, native `refer` of one account, and native `execute` of one plain operation;
 // it forwards all other native requests to the host. A request with a wrong checksum that may change an account is
 // forwarded and not counted, as in the XDP program. `execute` of more than one operation is forwarded and counted
-// whatever its checksum is.
+// whatever its checksum is. The lease is checked later, when a request is given to the store.
 //
 // Interface: one datagram in each cycle, no back-pressure. Each datagram gives exactly one request, in order.
 // Latency: three cycles.
@@ -20,7 +20,6 @@ module ls_transfer_request
     input logic rst_ni,
 
     input control_t control_i,
-    input logic [63:0] now_ns_i,
 
     input logic valid_i,
     input datagram_t datagram_i,
@@ -287,8 +286,6 @@ module ls_transfer_request
     end else if (parsed.is_paper && !control_i.paper_format) begin
       request_d.about.outcome = OutcomeDrop;
       request_d.about.reason = DropPaperRefused;
-    end else if (now_ns_i >= control_i.lease_until_ns) begin
-      request_d.about.outcome = OutcomeNotLeased;
     end else if (!parsed.is_paper) begin
       if (!parsed.is_refer && !(parsed.is_plain && is_express && !control_i.require_signature)) begin
         request_d.about.outcome = OutcomeHost;

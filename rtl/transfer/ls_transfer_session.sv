@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sessions: decides whether the request of a session is new, a repetition or refused, and keeps its reply. The RTL twin
-// of transfer_native_execute and transfer_in_session in xdp/transfer_native.h.
+// of transfer_native_execute and transfer_in_session in xdp/transfer_native.h. Also forwards all requests without a
+// lease.
 //
 // Interface, ready/valid each: requests in and out, in order; those that are not of a session pass at once. The sum of
 // each request of a session comes by sum_*. done_i says that the oldest request that went out with OutcomeStore has its
@@ -23,6 +24,7 @@ module ls_transfer_session
     input logic rst_ni,
 
     input logic [RegisterTransferSessionsBits-1:0] sessions_i,
+    input logic is_leased_i,
 
     input logic valid_i,
     output logic ready_o,
@@ -99,7 +101,13 @@ module ls_transfer_session
   assign order_ready_o = state_q == StateIdle && is_empty && !response_valid_o;
   assign ready_o = is_session ? gives : state_q == StateIdle && ready_i;
   assign valid_o = is_session ? state_q == StateGive : state_q == StateIdle && valid_i;
-  assign request_o = is_session ? decided_q : request_i;
+  // The lease counts when the request goes on, because it may have waited for an order of the host.
+  always_comb begin
+    request_o = is_session ? decided_q : request_i;
+    if (!is_leased_i && !(request_o.about.outcome inside {OutcomeForward, OutcomeDrop})) begin
+      request_o.about.outcome = OutcomeNotLeased;
+    end
+  end
   assign sum_ready_o = gives;
 
   always_ff @(posedge clk_i) begin
@@ -183,7 +191,7 @@ module ls_transfer_session
       first_q <= '0;
       next_q  <= '0;
     end else begin
-      if (gives && decided_q.about.outcome == OutcomeStore) next_q <= next_q + 1'b1;
+      if (gives && request_o.about.outcome == OutcomeStore) next_q <= next_q + 1'b1;
       if (done_i) first_q <= first_q + 1'b1;
     end
     if (gives) begin
