@@ -134,6 +134,14 @@ module ls_port
       .passed_verdict_o(unused_verdict)
   );
 
+  // The mark is taken with the first beat, because a long frame begins to leave before its end has come.
+  logic is_inside_q;  // a frame from the network has begun
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) is_inside_q <= 1'b0;
+    else if (from_network_valid_i && from_network_ready_o) is_inside_q <= !from_network_i.last;
+  end
+
   // Frames pass in order, dropped ones too, so the first mark is always that of the frame at the outputs.
   ls_fifo #(
       .T(T),
@@ -141,7 +149,7 @@ module ls_port
   ) u_marks (
       .clk_i,
       .rst_ni,
-      .valid_i(from_network_valid_i && core_ready && from_network_i.last),
+      .valid_i(from_network_valid_i && core_ready && !is_inside_q),
       .ready_o(mark_ready),
       .data_i (from_network_mark_i),
       .valid_o(unused_mark_valid),

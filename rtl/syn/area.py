@@ -78,22 +78,31 @@ def count(design):
     return row
 
 
+def write(rows):
+    """Writes the table after each design, so that a run that is stopped keeps what it has counted."""
+    with TABLE.open("w", newline="") as out:
+        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[design[0]] for design in DESIGNS if design[0] in rows)
+
+
 def main() -> int:
     names = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
     chosen = [design for design in DESIGNS if not names or design[0] in names]
     if len(chosen) < len(set(names)):
         print(f"rtl-area: no such design among {names}", file=sys.stderr)
         return 2
-    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        rows = pool.map(count, chosen, chunksize=1)
     with TABLE.open() as table:
         expected = {row["design"]: row for row in csv.DictReader(table)}
-    if "--check" not in sys.argv[1:]:
-        expected |= {row["design"]: row for row in rows}
-        with TABLE.open("w", newline="") as out:
-            writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(expected[design[0]] for design in DESIGNS if design[0] in expected)
+    is_check = "--check" in sys.argv[1:]
+    rows = []
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        for row in pool.imap(count, chosen):
+            rows.append(row)
+            if not is_check:
+                expected[row["design"]] = row
+                write(expected)
+    if not is_check:
         return 0
     grown = [
         f"{row['design']}: {column} is {row[column]}, not {expected[row['design']][column]}"

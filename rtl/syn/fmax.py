@@ -97,6 +97,14 @@ def place(design):
     return row
 
 
+def write(rows):
+    """Writes the table after each design, so that a run that is stopped keeps what it has measured."""
+    with TABLE.open("w", newline="") as out:
+        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[design[0]] for design in DESIGNS if design[0] in rows)
+
+
 def main() -> int:
     OUT.mkdir(parents=True, exist_ok=True)
     arguments = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
@@ -105,14 +113,19 @@ def main() -> int:
         print(f"rtl-fmax: no such design: {', '.join(unknown)}", file=sys.stderr)
         return 2
     chosen = [design for design in DESIGNS if not arguments or design[0] in arguments]
-    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        rows = pool.map(place, chosen, chunksize=1)
-    done = {row["design"]: row for row in rows if row}
     table = {}
     if TABLE.exists():
         with TABLE.open() as old:
             table = {row["design"]: row for row in csv.DictReader(old)}
-    if "--check" in sys.argv[1:]:
+    is_check = "--check" in sys.argv[1:]
+    done = {}
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        for row in pool.imap(place, chosen):
+            if row:
+                done[row["design"]] = row
+            if row and not is_check:
+                write(table | done)
+    if is_check:
         slower = [
             f"{name}: {row['fmax_mhz']} MHz, not {table[name]['fmax_mhz']} MHz"
             for name, row in done.items()
@@ -120,11 +133,6 @@ def main() -> int:
         ]
         print("\n".join(slower) or "rtl-fmax: no frequency has fallen by more than 10 %")
         return bool(slower) or len(done) < len(chosen)
-    table |= done
-    with TABLE.open("w", newline="") as out:
-        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table[design[0]] for design in DESIGNS if design[0] in table)
     return len(done) < len(chosen)
 
 
