@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Proof of ls_classify: each window gives exactly one datagram, in order, after four cycles, and
+// Proof of ls_classify: each window gives exactly one datagram, in order, after seven cycles, and
 // - a frame is open to an answer only if it is a whole, unfragmented UDP datagram without IP options for the own MAC
 //   address, an answered address and the port of the service; from a source port that is neither 0, nor that of a
 //   Lineside service, nor the destination port; from a source that is neither unspecified, multicast, broadcast, nor,
@@ -9,7 +9,7 @@
 // - all other frames are forwarded, and payload and length of an open one are those of the frame.
 // Bytes after the end of the frame take any value. The offsets are those of Ethernet, 802.1Q, IPv4, IPv6 and UDP.
 //
-// The check is bounded: the first three windows after a reset, at any times. The module is a pipeline of four cycles
+// The check is bounded: the first three windows after a reset, at any times. The module is a pipeline of seven cycles
 // without feedback, so later windows are treated alike. Each kind of frame has a run of its own.
 //
 // Narrow: of the payload, its first four bytes are free; two registers of each kind of address are used; of an IPv6
@@ -60,7 +60,7 @@ module ls_classify_proof
       endpoint.v4_broadcast[i] = broadcast_i[i];
       endpoint.v6[i] = {v6_i[i][15:8], 112'd0, v6_i[i][7:0]};
     end
-    endpoint.spv_port = port_i;
+    endpoint.port = port_i;
   end
 
   // One kind of frame in each run, so that the solver has simple cases.

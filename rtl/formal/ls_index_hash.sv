@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces the hash in the proof of ls_spv_lookup, which holds for any value of the hash: hash_o is what key_i is in
-// the same cycle, and the proof chooses key_i freely in each cycle.
+// Replaces the hash in the proof of ls_spv_lookup, which holds for any value of the hash: its upper three bits are
+// those of key_i, which the proof chooses freely in each cycle, and of the lowest bits of the words of the same cycle.
+// Latency: that of the hash, eight cycles.
 
 module ls_index_hash (
     input logic clk_i,
@@ -12,9 +13,20 @@ module ls_index_hash (
     output logic [63:0] hash_o
 );
 
-  assign hash_o = key_i[63:0];
+  logic [2:0] bits;
+
+  ls_delay #(
+      .T(logic [2:0]),
+      .Cycles(8)
+  ) u_delay (
+      .clk_i,
+      .data_i(key_i[63:61] ^ words_i[2:0]),
+      .data_o(bits)
+  );
+
+  assign hash_o = {bits, 61'd0};
 
   logic unused;
-  assign unused = &{1'b0, clk_i, key_i[191:64], words_i};
+  assign unused = &{1'b0, key_i[191:64], key_i[60:0], words_i[127:3]};
 
 endmodule

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Proof of the barriers of ls_spv_commands: a barrier completes once, with its index, not before all frames have passed
-// that were accepted before it; no command is taken meanwhile. It completes at most two cycles after the last frame
-// that was accepted until one cycle after it has passed, whatever frames come later.
+// Proof of ls_barrier in ls_spv_commands without External: a barrier completes once, with its index, not before all
+// frames have passed that were accepted before it; no command is taken meanwhile. It completes at most two cycles after
+// the last frame that was accepted until one cycle after it has passed, whatever frames come later.
 //
 // Assumed: accepted_i and passed_i rise by at most one in a cycle, are 0 after a reset, and never differ by more than
 // 1,000 frames; passed_i is never ahead of accepted_i.
@@ -34,6 +34,8 @@ module ls_spv_barrier_proof
       .accepted_i,
       .passed_i,
       .barrier_o(barrier),
+      .line_ready_i(1'b0),
+      .lines_done_i(1'b0),
       .endpoint_o(),
       .control_o(),
       .line_write_o(),
@@ -115,17 +117,17 @@ module ls_spv_barrier_proof
 
   // Relations that make the induction possible.
   logic [15:0] difference;
-  assign difference = u_dut.barrier_at_q - passed_i;
+  assign difference = u_dut.u_barrier.at_q - passed_i;
   always_comb begin
     if (!is_first_q && was_reset_q) assert (ready && barrier == '0 && !is_open_q);
     if (!is_first_q && !was_reset_q) begin
       assert (is_late_q == (u_dut.valid_q && u_dut.command_q.op == CommandBarrier));
-      assert (!(u_dut.barrier_pending_q && is_late_q));
-      assert ((u_dut.barrier_pending_q || is_late_q) == (is_open_q && !ready));
+      assert (!(u_dut.barrier_pending && is_late_q));
+      assert ((u_dut.barrier_pending || is_late_q) == (is_open_q && !ready));
       if (is_open_q && !ready) assert (ahead <= late && late <= 16'd1000);
       if (is_late_q) assert (u_dut.command_q.index == index_q && waited_q == 0);
-      if (u_dut.barrier_pending_q) begin
-        assert (u_dut.barrier_index_q == index_q);
+      if (u_dut.barrier_pending) begin
+        assert (u_dut.u_barrier.index_q == index_q);
         assert (late == (difference[15] ? 16'd0 : difference) && (difference <= 16'd1000 || difference == 16'hffff));
         assert (waited_q <= 2'd1 && (late == 0 || waited_q == 0));
       end

@@ -4,6 +4,8 @@
 // - Each command that was taken takes effect as a whole two cycles later, in order, and changes nothing else: a line, a
 //   block with the last block hash before it, the tip, or one register. Without a command nothing changes.
 // - After a reset there is no port, no answered address, no lease, and the epoch is odd: nothing is answered.
+// - With External, a line is taken only while the memory takes lines; every other command only when all lines before it
+//   are complete.
 // Barriers are the matter of ls_spv_barrier_proof.
 
 module ls_spv_commands_proof
@@ -13,7 +15,8 @@ module ls_spv_commands_proof
 #(
     parameter int unsigned LineBits  = 3,
     parameter int unsigned BlockBits = 1,
-    parameter bit Registers = 1'b0  // 0: the table and the tip; 1: the registers
+    parameter bit Registers = 1'b0,  // 0: the table and the tip; 1: the registers
+    parameter bit External = 1'b0  // lines are written to external memory
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -21,7 +24,9 @@ module ls_spv_commands_proof
     input logic valid_i,
     input command_t command_i,
     input logic [15:0] accepted_i,
-    input logic [15:0] passed_i
+    input logic [15:0] passed_i,
+    input logic line_ready_i,
+    input logic lines_done_i
 );
 
   logic ready, line_write, block_write;
@@ -35,7 +40,8 @@ module ls_spv_commands_proof
 
   ls_spv_commands #(
       .LineBits (LineBits),
-      .BlockBits(BlockBits)
+      .BlockBits(BlockBits),
+      .External (External)
   ) u_dut (
       .clk_i,
       .rst_ni,
@@ -45,6 +51,8 @@ module ls_spv_commands_proof
       .accepted_i,
       .passed_i,
       .barrier_o(barrier),
+      .line_ready_i,
+      .lines_done_i,
       .endpoint_o(endpoint),
       .control_o(control),
       .line_write_o(line_write),
@@ -102,9 +110,13 @@ module ls_spv_commands_proof
 
   always_comb begin
     if (!is_first_q && was_reset_q) begin
-      assert (ready && !line_write && !block_write && barrier == '0);
-      assert (endpoint.spv_port == '0 && endpoint.v4_answered == '0 && endpoint.v6_answered == '0);
+      assert ((ready || External) && !line_write && !block_write && barrier == '0);
+      assert (endpoint.port == '0 && endpoint.v4_answered == '0 && endpoint.v6_answered == '0);
       assert (control.lease_until_ns == '0 && control.epoch[0]);
+    end
+    if (External && !is_first_q && take) begin
+      if (command_i.op == CommandLine) assert (line_ready_i);
+      else assert (lines_done_i && !line_write && !(valid1_q && command1_q.op == CommandLine));
     end
     if (!Registers && !is_first_q && !was_reset_q) begin
       assert (line_write == (v && c.op == CommandLine));
@@ -134,7 +146,7 @@ module ls_spv_commands_proof
       assert (endpoint.v4_answered == 8'(held(v, c, RegisterV4Answered, 256'(endpoint_q.v4_answered))));
       assert (endpoint.v6_own == 8'(held(v, c, RegisterV6Own, 256'(endpoint_q.v6_own))));
       assert (endpoint.v6_answered == 8'(held(v, c, RegisterV6Answered, 256'(endpoint_q.v6_answered))));
-      assert (endpoint.spv_port == 16'(held(v, c, RegisterSpvPort, 256'(endpoint_q.spv_port))));
+      assert (endpoint.port == 16'(held(v, c, RegisterSpvPort, 256'(endpoint_q.port))));
       for (int unsigned i = 0; i < RegisterV4Count; i++) begin
         assert ({endpoint.v4_broadcast[i], endpoint.v4[i]} ==
                 64'(held(v, c, RegisterV4 + i, 256'({endpoint_q.v4_broadcast[i], endpoint_q.v4[i]}))));

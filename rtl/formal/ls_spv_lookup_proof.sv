@@ -8,7 +8,8 @@
 //   first word of its TXID has the whole TXID and a generation other than 0, the line's block has this generation, and
 //   the epoch is the same at the end. It then has the whole block and the whole tip.
 // - A request during which the epoch changes is no hit.
-// This holds for 1, 2 and 4 ways, both kinds of index, and any value of the hash.
+// This holds for 1, 2 and 4 ways, both kinds of index, and any value of the hash of each request. The table is the only
+// level (External is 0).
 //
 // Narrow: 7 bits of a TXID are free (0, 1, 2, 63, 64, 128, 255), and 2 or 3 bits of each other field; the rest is 0.
 // Assumed: ways, number of sets, mask and kind of index do not change; the epoch rises by less than 16 in a cycle; no
@@ -113,7 +114,12 @@ module ls_spv_lookup_proof
       .block_o(block_out),
       .tip_hash_o(tip_hash),
       .tip_height_o(tip_height),
-      .tip_sum_o(tip_sum)
+      .tip_sum_o(tip_sum),
+      .line_clear_i(1'b0),
+      .match_o(),
+      .match_first_o(),
+      .match_txid_o(),
+      .match_i('0)
   );
 
   // ---- table of the reference ----
@@ -153,6 +159,7 @@ module ls_spv_lookup_proof
     outcome_e outcome;
     logic [2:0] request;
     logic [6:0] txid;
+    logic [2:0] hash;
     logic [2:0] first;  // first line of the set
     logic is_found;
     logic [1:0] generation;
@@ -174,6 +181,7 @@ module ls_spv_lookup_proof
     now.outcome = outcome_i;
     now.request = request_i;
     now.txid = txid_i;
+    now.hash = hash_i ^ txid_i[2:0];
   end
 
   // Returns the request with the result of the search in its set.
@@ -202,7 +210,7 @@ module ls_spv_lookup_proof
     end
     flight_q[1] <= now;
     // Number of the set, times the number of ways.
-    flight_q[9].first <= (PaperIndex ? flight_q[8].txid[2:0] : hash_i >> WayBits) << WayBits;
+    flight_q[9].first <= (PaperIndex ? flight_q[8].txid[2:0] : flight_q[8].hash >> WayBits) << WayBits;
     {flight_q[10].is_found, flight_q[10].generation, flight_q[10].slot} <= {
       searched(flight_q[9], lines_q).is_found,
       searched(flight_q[9], lines_q).generation,

@@ -3,7 +3,7 @@
 // Proof of ls_spv_reply: each request gives exactly one decision, in order, after three cycles; a hit is answered, a
 // drop is dropped, all else is forwarded; one counter rises as the outcome says.
 // - The payload of a reply is at its place behind any headers: the root, and in the native format block hash, tip
-//   hash and both heights.
+//   hash and both heights. Exactly these words replace those of the request.
 // - The hop limit of a reply is at most 64, and in the paper's format, if the root does not look like the native
 //   format, less than that of the request, so that two servers cannot answer each other for ever.
 // - The UDP checksum makes the sum of the reply a multiple of 65,535, and is not 0. The IPv4 header checksum of the
@@ -55,7 +55,9 @@ module ls_spv_reply_proof
     now.height = height_i;
     now.tip_height = tip_height_i;
     now.sum = 20'(request_i.headers.partial_sum) + 20'(root_sum_i);
-    if (request_i.is_native) now.sum = now.sum + 20'(hash_sum_i) + 20'(tip_sum_i);
+    if (request_i.is_native) begin
+      now.sum = now.sum + 20'(request_i.headers.native_sum) + 20'(hash_sum_i) + 20'(tip_sum_i);
+    end
     block = '0;
     block.height = height_i;
     block.root = now.root;
@@ -104,6 +106,13 @@ module ls_spv_reply_proof
   logic [1151:0] body;
   assign body = 1152'(decision.body) >> ((a.request.headers.is_vlan ? 32 : 0) + (a.request.headers.is_v6 ? 160 : 0));
 
+  // Words of the reply that come from `body`: behind the native header, or the paper's 32 bytes; none before the payload.
+  localparam int unsigned Words = BodyBytes / 2;
+  logic [Words-1:0] mask, expected_mask;
+  assign mask = decision.mask;
+  assign expected_mask = (a.request.is_native ? Words'({{52{1'b1}}, 8'd0}) : Words'({16{1'b1}})) <<
+                         ((a.request.headers.is_vlan ? 2 : 0) + (a.request.headers.is_v6 ? 10 : 0));
+
   logic [20:0] udp_total;
   logic signed [18:0] ip_change;
   assign udp_total = 21'(a.sum) + 21'(decision.udp_check);
@@ -134,11 +143,12 @@ module ls_spv_reply_proof
             assert (body[8*(116+i)+:8] == a.tip_height[8*(3-i)+:8]);
           end
         end else assert (body[255:0] == a.root);
+        assert (mask == expected_mask);
         assert (decision.ttl != '0 || (!a.request.is_native && a.request.headers.ttl == 8'd1));
         assert (decision.ttl <= 8'd64);
         if (!a.request.is_native && a.root[15:0] != 16'h534c) assert (decision.ttl < a.request.headers.ttl);
         assert (decision.udp_check != '0);
-        assert (udp_total inside {21'd65535, 21'd131070, 21'd196605, 21'd262140, 21'd327675});
+        assert (udp_total inside {21'd65535, 21'd131070, 21'd196605, 21'd262140, 21'd327675, 21'd393210});
         assert (ip_change inside {19'sd0, 19'sd65535, -19'sd65535});
       end
     end
