@@ -92,6 +92,8 @@ MUTANTS = [
     (SKID, "data_q <= spare_valid_q ? spare_q : data_i", "data_q <= data_i"),
     (SKID, "if (!spare_valid_q) spare_q <= data_i;", "spare_q <= data_i;"),
     (RAMFIFO, "waiting_q < AheadBits'(AheadMax)", "waiting_q <= AheadBits'(AheadMax)"),
+    (M, "if ($signed(barrier_at_q - passed_i) <= 0)", "if ($signed(barrier_at_q - passed_i) <= 1)"),
+    (E, "VerdictReply: out_ready = network_ready_i;", "VerdictReply: out_ready = 1'b1;"),
 ]
 
 
@@ -99,12 +101,12 @@ MUTANTS = [
 PROOFS = {
     W: ["ls_window"],
     E: ["ls_emit", "ls_emit_bytes"],
-    C: ["ls_classify"],
+    C: ["ls_classify:v6", "ls_classify:v4"],
     Q: ["ls_spv_request"],
     L: ["ls_spv_lookup:ways4_hash", "ls_spv_lookup:ways1_paper"],
     R: ["ls_spv_reply"],
-    P: ["ls_spv_reply", "ls_classify"],
-    M: ["ls_spv_commands", "ls_spv_barrier"],
+    P: ["ls_spv_reply"],
+    M: ["ls_spv_barrier", "ls_spv_commands:table"],
     FIFO: ["ls_fifo"],
     SKID: ["ls_skid"],
     RAMFIFO: ["ls_ram_fifo"],
@@ -236,6 +238,8 @@ def main() -> int:
         elif only_proofs:
             found, detail = refuting(folder, name), ""
             row["proof"] = found or "holds"
+            if found and row["found by"] in ("", "not found"):
+                row |= {"found by": "proof", "detail": found}
         else:
             found, detail = is_found_by(folder, name, record)
             row |= {"found by": found or "not found", "detail": detail}
