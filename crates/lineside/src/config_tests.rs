@@ -396,7 +396,7 @@ fn every_address_may_have_a_host_name() {
     let text = "[console]\nlisten = \"localhost:1\"\n[spv]\nlisten = \"localhost:2\"\nhttp = \"localhost:3\"\n\
                 [transfer]\nlisten = \"localhost:4\"\n[column]\nlisten = \"localhost:5\"\n\
                 notify_listen = \"localhost:6\"\nservers = [\"localhost:7\"]\n\
-                [fabric]\nlisten = \"localhost:8\"\nudp_listen = \"localhost:9\"\n\
+                [fabric]\nlisten = \"localhost:8\"\nudp_listen = \"localhost:9\"\nudp_paper = true\n\
                 [hybrid]\nlisten = \"localhost:10\"\nudp = \"localhost:11\"\n";
     let all = toml::Value::from(check(text).expect("addresses").sections());
     for (section, key, value) in [

@@ -4,7 +4,8 @@
 //! The functions [`serialize`] and [`deserialize`] are for a field of a configuration with the attribute
 //! `#[serde(with = "lineside_service::address")]`; [`list`] is for a field with several addresses.
 
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::de::Visitor;
+use serde::{Deserializer, Serializer};
 use std::fmt;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -106,7 +107,22 @@ pub fn serialize<S: Serializer>(address: &SocketAddr, to: S) -> Result<S::Ok, S:
 /// # Errors
 /// The value is not a text, or see [`parse`].
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
-    parse(&String::deserialize(from)?).map_err(serde::de::Error::custom)
+    from.deserialize_str(AddressVisitor)
+}
+
+/// Reader of an address that says in its error what it expects.
+struct AddressVisitor;
+
+impl Visitor<'_> for AddressVisitor {
+    type Value = SocketAddr;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("an address, \"ADDR:PORT\" or \"NAME:PORT\"")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<SocketAddr, E> {
+        parse(text).map_err(E::custom)
+    }
 }
 
 /// Lists of addresses in a configuration: `#[serde(with = "lineside_service::address::list")]`.
