@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Proof of the bytes of a reply in ls_emit, at full width: addresses and ports are exchanged; hop limit, checksums,
-// reply bit and payload are those of the decision; every other byte is unchanged.
+// reply bit and the payload words that the mask names are those of the decision; every other byte is unchanged.
+//
+// Assumed: the mask names no word before the payload, nor the operation of the native format
+// (ls_spv_reply gives no other).
 //
 // The statements are about one cycle and all states, so one step is a complete proof. There is one instance of the
 // module for each kind of reply, and one run for each beat, so that the solver has simple cases. The offsets are those
@@ -11,7 +14,7 @@ module ls_emit_bytes_proof
   import ls_pkg::*;
   import ls_pipeline_pkg::*;
 #(
-    parameter int unsigned Beat = 0  // number of the beat in its frame; 3: all later ones
+    parameter int unsigned Beat = 0  // number of the beat in its frame; 4: all later ones
 ) (
     input logic clk_i,
 
@@ -29,8 +32,6 @@ module ls_emit_bytes_proof
     localparam int unsigned HopLimit = IsV6 ? Ip + 7 : Ip + 8;
     localparam int unsigned Udp = IsV6 ? Ip + 40 : Ip + 20;
     localparam int unsigned Payload = Udp + 8;
-    localparam int unsigned BodyBegin = IsNative ? Payload + 16 : Payload;
-    localparam int unsigned BodyEnd = IsNative ? Payload + 120 : Payload + 32;
 
     decision_t decision;
     always_comb begin
@@ -39,6 +40,9 @@ module ls_emit_bytes_proof
       decision.is_v6 = IsV6;
       decision.is_vlan = IsVlan;
       decision.is_native = IsNative;
+      // No word before the payload.
+      for (int unsigned i = 0; i < (Payload - 42) / 2; i++) decision.mask[i] = 1'b0;
+      if (IsNative) decision.mask[(Payload-42)/2+1] = 1'b0;
     end
 
     ls_emit u_dut (
@@ -65,7 +69,7 @@ module ls_emit_bytes_proof
     assign new_data  = u_dut.joined.beat.data;
 
     always_comb begin
-      assume (u_dut.beat_index_q == 2'(Beat));
+      assume (u_dut.beat_index_q == 3'(Beat));
       assert (u_dut.joined.beat.last == frame_i.last && u_dut.joined.beat.keep == frame_i.keep);
       if (Beat == 0) begin
         assert (new_data[0+:48] == old_data[48+:48] && new_data[48+:48] == old_data[0+:48]);
@@ -79,13 +83,16 @@ module ls_emit_bytes_proof
     for (genvar n = Beat == 0 ? 12 : 64 * Beat; n < 64 * Beat + 64; n++) begin : gen_byte
       localparam bit IsAddress = (n >= Source && n < Source + 2 * AddressBytes) || (n >= Udp && n < Udp + 4);
       logic [7:0] expected;
-      if (n >= BodyBegin && n < BodyEnd) assign expected = decision_i.body[8*(n-42)+:8];
-      else if (n == HopLimit) assign expected = decision_i.ttl;
+      localparam int unsigned At = n < Payload ? 0 : (n >= 42 + BodyBytes ? 0 : n - 42);
+      if (n == HopLimit) assign expected = decision_i.ttl;
       else if (n == Ip + 10 && !IsV6) assign expected = decision_i.ip_check[15:8];
       else if (n == Ip + 11 && !IsV6) assign expected = decision_i.ip_check[7:0];
       else if (n == Udp + 6) assign expected = decision_i.udp_check[15:8];
       else if (n == Udp + 7) assign expected = decision_i.udp_check[7:0];
       else if (n == Payload + 3 && IsNative) assign expected = old_data[8*(n%64)+:8] | 8'h80;
+      else if (n >= Payload && n < 42 + BodyBytes) begin : gen_payload
+        assign expected = decision.mask[At/2] ? decision_i.body[8*At+:8] : old_data[8*(n%64)+:8];
+      end
       else assign expected = old_data[8*(n%64)+:8];
       if (!IsAddress) begin : gen_check
         always_comb assert (new_data[8*(n%64)+:8] == expected);

@@ -107,7 +107,7 @@ module ls_emit_proof
 
   // ---- one beat ----
 
-  logic [1:0] index_q;  // beats of this frame so far, at most 3
+  logic [2:0] index_q;  // beats of this frame so far, at most 4
   logic is_marked_q;
   logic [1:0] ahead_q;  // beats ahead
   beat_t marked_q, seen;
@@ -119,7 +119,7 @@ module ls_emit_proof
       is_marked_q <= 1'b0;
       index_q <= '0;
     end else begin
-      if (frame_ready) index_q <= frame_i.last ? 2'd0 : (index_q == 2'd3 ? 2'd3 : index_q + 2'd1);
+      if (frame_ready) index_q <= frame_i.last ? 3'd0 : (index_q == 3'd4 ? 3'd4 : index_q + 3'd1);
       if (take && mark_i && !is_marked_q) begin
         is_marked_q <= 1'b1;
         ahead_q <= held_q - 2'(pop);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Proof of ls_window: each frame gives exactly one window, in order, one cycle after its last beat or its beat
-// FrameBeatsMax; the window has the length of the frame and its first three beats.
+// FrameBeatsMax; the window has the length of the frame and its first four beats.
 //
-// The proof uses beats of 8 bytes and frames of at most 5 beats.
+// The proof uses beats of 8 bytes and frames of at most 6 beats.
 // Assumed: tkeep is all ones except in the last beat of a frame, where its ones are at the low end.
 
 module ls_window_proof
   import ls_pipeline_pkg::*;
 #(
-    parameter int unsigned FrameBeatsMax = 5
+    parameter int unsigned FrameBeatsMax = 6
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -89,6 +89,7 @@ module ls_window_proof
           assert (window.data[0+:BeatBits] == frame_q[0]);
           if (bytes_q > 16'(BeatBytes)) assert (window.data[BeatBits+:BeatBits] == frame_q[1]);
           if (bytes_q > 16'(2*BeatBytes)) assert (window.data[2*BeatBits+:BeatBits] == frame_q[2]);
+          if (bytes_q > 16'(3*BeatBytes)) assert (window.data[3*BeatBits+:BeatBits] == frame_q[3]);
         end
       end
     end
@@ -104,7 +105,8 @@ module ls_window_proof
         assert (u_dut.is_decided_q == (is_taken_q && ends_q ? 1'b0 : has_window_q || valid));
         if (taken_q > 0) assert (u_dut.earlier_q[0] == beats_q[0]);
         if (taken_q > 1) assert (u_dut.earlier_q[1] == beats_q[1]);
-        if (taken_q > 2) assert (window.data[2*BeatBits+:BeatBits] == beats_q[2]);
+        if (taken_q > 2) assert (u_dut.earlier_q[2] == beats_q[2]);
+        if (taken_q > 3) assert (window.data[3*BeatBits+:BeatBits] == beats_q[3]);
       end
     end
   end
