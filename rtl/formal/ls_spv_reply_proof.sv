@@ -5,12 +5,13 @@
 // - The payload of a reply is at its place behind any headers: the root, and in the native format block hash, tip
 //   hash and both heights. Exactly these words replace those of the request.
 // - The hop limit of a reply is at most 64, and in the paper's format, if the root does not look like the native
-//   format, less than that of the request, so that two servers cannot answer each other for ever.
+//   format, less than that of the request, or 0 if that of the request is 0, so that two servers cannot answer each
+//   other for ever.
 // - The UDP checksum makes the sum of the reply a multiple of 65,535, and is not 0. The IPv4 header checksum of the
 //   reply is right if that of the request was.
 //
-// Narrow: in the root 24 bits are free, in each hash 16; the rest is 0. Assumed: the hop limit of a request that is
-// looked up in the paper's format is at least 1 (ls_classify gives no other).
+// Narrow: in the root 24 bits are free, in each hash 16; the rest is 0. Of requests in the paper's format with hop
+// limit 0, ls_classify opens only those whose TXID begins as the native format does, as the XDP program does.
 
 module ls_spv_reply_proof
   import ls_pkg::*;
@@ -96,7 +97,6 @@ module ls_spv_reply_proof
 
   always_comb begin
     assume (!is_first_q || !rst_ni);
-    assume (request_i.is_native || request_i.headers.ttl != '0);
   end
 
   answer_t a;
@@ -106,7 +106,7 @@ module ls_spv_reply_proof
   logic [1151:0] body;
   assign body = 1152'(decision.body) >> ((a.request.headers.is_vlan ? 32 : 0) + (a.request.headers.is_v6 ? 160 : 0));
 
-  // Words of the reply that come from `body`: behind the native header, or the paper's 32 bytes; none before the payload.
+  // Words of the reply that come from `body`: those behind the native header, or the paper's 32 bytes.
   localparam int unsigned Words = BodyBytes / 2;
   logic [Words-1:0] mask, expected_mask;
   assign mask = decision.mask;
@@ -144,9 +144,12 @@ module ls_spv_reply_proof
           end
         end else assert (body[255:0] == a.root);
         assert (mask == expected_mask);
-        assert (decision.ttl != '0 || (!a.request.is_native && a.request.headers.ttl == 8'd1));
+        assert (decision.ttl != '0 || (!a.request.is_native && a.request.headers.ttl <= 8'd1));
         assert (decision.ttl <= 8'd64);
-        if (!a.request.is_native && a.root[15:0] != 16'h534c) assert (decision.ttl < a.request.headers.ttl);
+        if (!a.request.is_native && a.root[15:0] != 16'h534c) begin
+          if (a.request.headers.ttl == '0) assert (decision.ttl == '0);
+          else assert (decision.ttl < a.request.headers.ttl);
+        end
         assert (decision.udp_check != '0);
         assert (udp_total inside {21'd65535, 21'd131070, 21'd196605, 21'd262140, 21'd327675, 21'd393210});
         assert (ip_change inside {19'sd0, 19'sd65535, -19'sd65535});

@@ -105,14 +105,15 @@ PROOFS = {
     Q: ["ls_spv_request"],
     L: ["ls_spv_lookup:ways4_hash", "ls_spv_lookup:ways1_paper"],
     R: ["ls_spv_reply"],
-    P: ["ls_spv_reply"],
-    M: ["ls_spv_barrier", "ls_spv_commands:table"],
+    P: ["ls_spv_reply", "ls_classify"],
+    M: ["ls_spv_commands:table", "ls_spv_commands:external", "ls_spv_barrier"],
+    N: ["ls_spv_commands:table", "ls_spv_commands:registers"],
     FIFO: ["ls_fifo"],
     SKID: ["ls_skid"],
     RAMFIFO: ["ls_ram_fifo"],
 }
 # Modules with fast proofs: there the proof has to find the mutant by itself if it can.
-PROOF_FIRST = {W, M, FIFO, SKID, RAMFIFO}
+PROOF_FIRST = {W, M, N, FIFO, SKID, RAMFIFO}
 
 
 def run(command, seconds, **own):

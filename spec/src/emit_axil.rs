@@ -116,9 +116,10 @@ pub fn emit_docs(w: &mut String, spec: &Spec) {
     let _ = write!(
         w,
         "\n## AXI4-Lite window\n\n\
-         The window has {} KiB and words of 32 bits. The pipeline decodes the low {} bits of an address and ignores the\n\
-         lowest two. A read or a write of an address that is not in these tables gets the response `SLVERR` and has no\n\
-         effect; so does a write to a word that cannot be written, and a write without all four byte strobes.\n\n\
+         The window has {} KiB and words of 32 bits. The pipeline decodes the low {} bits of an address and ignores\n\
+         the lowest two. A read or a write of an address that is not in these tables gets the response `SLVERR` and\n\
+         has no effect; so does a write to a word that cannot be written, and a write without all four byte\n\
+         strobes.\n\n\
          | word | address | access | content |\n|---|---|---|---|\n",
         (1 << axil.address_bits) / 1024,
         axil.address_bits
@@ -138,9 +139,9 @@ pub fn emit_docs(w: &mut String, spec: &Spec) {
     }
     let _ = write!(
         w,
-        "\nCounters have 64 bits and can be read only. A read of the low word of a counter or of `clock` keeps the high\n\
-         word of the same moment for the next read. A read of a high word gets the response `SLVERR` if the last low word\n\
-         that was read is not the one before it.\n\n\
+        "\nCounters have 64 bits and can be read only. A read of the low word of a counter or of `clock` keeps the\n\
+         high word of the same moment for the next read. A read of a high word gets the response `SLVERR` if the\n\
+         last low word that was read is not the one before it.\n\n\
          | counters | address of the low word |\n|---|---|\n"
     );
     for group in &axil.counters {
@@ -165,9 +166,9 @@ pub fn emit_docs(w: &mut String, spec: &Spec) {
     }
     let _ = write!(
         w,
-        "\nRegister number `index` of the table of registers is at {:#x} + {} * `index`, the low word first. A write to\n\
-         the last word of a register writes the whole register, by a `register` command. The other words are those that\n\
-         were written to the same register before it or, if there are none, those of its present value. A write is an\n\
+        "\nRegister number `index` of the table of registers is at {:#x} + {} * `index`, the low word first. A write\n\
+         to the last word of a register writes the whole register, by a `register` command. The other words are those\n\
+         that were written to the same register before it or, if there are none, those of its present value. A write is an\n\
          error while `busy`. A read returns what was written last, also by a command; a register that was not written\n\
          since the reset reads as 0 (`spv_epoch`: 1).\n",
         axil.registers_at, axil.register_stride

@@ -29,7 +29,7 @@ const (
 	CodeBusy Code = 8
 	// CodeFrozen: source or destination is frozen.
 	CodeFrozen Code = 9
-	// CodeBadCommand: unknown command, contract or flag; a transfer or native issue of 0; or a value that is not allowed.
+	// CodeBadCommand: unknown command, contract or flag; transfer or native issue of 0; forbidden value.
 	CodeBadCommand Code = 10
 	// CodeIdReused: last transaction id of the account, or a known idempotency key, with another body.
 	CodeIdReused Code = 11
@@ -118,7 +118,7 @@ func (c Code) Meaning() string {
 	case CodeFrozen:
 		return "source or destination is frozen"
 	case CodeBadCommand:
-		return "unknown command, contract or flag; a transfer or native issue of 0; or a value that is not allowed"
+		return "unknown command, contract or flag; transfer or native issue of 0; forbidden value"
 	case CodeIdReused:
 		return "last transaction id of the account, or a known idempotency key, with another body"
 	case CodeUnauthorised:

@@ -201,8 +201,8 @@ fn check_sums(datapath: &str, other: &str) {
         passed_to_host: Some(20),
         ..ServiceStatus::default()
     };
-    // 1,000 requests: XDP or the NIC answers 900 and passes 100. The socket datapath answers 75 of them, finds the host's queue
-    // full for 5, and passes 20.
+    // 1,000 requests: XDP or the NIC answers 900 and passes 100. The socket datapath answers 75 of them, finds the
+    // host's queue full for 5, and passes 20.
     spv.set_counters(datapath, [("hits", 900), ("misses", 93), ("not_leased", 7)]);
     spv.set_fastpath_replies(datapath, 900);
     spv.set_counters("socket", [("hits", 75), ("misses", 25), ("not_leased", 0)]);

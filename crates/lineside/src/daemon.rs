@@ -234,8 +234,8 @@ impl Drop for Daemon {
     }
 }
 
-/// Creates the NIC of the datapath `rtl` for the services that it can serve. Warns of services whose fast path is not in
-/// the RTL.
+/// Creates the NIC of the datapath `rtl` for the services that it can serve. Warns of services whose fast path is not
+/// in the RTL.
 fn open_nic(
     enabled: &[ConfiguredService],
     datapath: &DatapathConfig,

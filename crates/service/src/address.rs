@@ -203,8 +203,9 @@ mod tests {
             ("no-such-host.invalid:7702", "check the name", true),
         ] {
             let text: Arc<str> = format!("[example]\nlisten = \"{value}\"\n").into();
-            let mut section = Section::new("example", &text, None);
-            let of_file = section.read::<Example>().expect_err("no address");
+            let of_file = Section::new("example", &text, None).read::<Example>();
+            let of_file = of_file.expect_err("no address");
+            let mut section = Section::new("example", &"[example]\n".into(), None);
             section.set("listen", value);
             let of_option = section.read::<Example>().expect_err("no address");
             assert_eq!((of_file[0].line, of_option[0].line), (Some(2), None));

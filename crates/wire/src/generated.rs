@@ -582,7 +582,7 @@ pub enum TransferCode {
     Busy = 8,
     /// source or destination is frozen
     Frozen = 9,
-    /// unknown command, contract or flag; a transfer or native issue of 0; or a value that is not allowed
+    /// unknown command, contract or flag; transfer or native issue of 0; forbidden value
     BadCommand = 10,
     /// last transaction id of the account, or a known idempotency key, with another body
     IdReused = 11,
@@ -633,7 +633,7 @@ impl TransferCode {
             Self::StaleId => "the transaction id is below the last one of the source account",
             Self::Busy => "busy, not executed: try again",
             Self::Frozen => "source or destination is frozen",
-            Self::BadCommand => "unknown command, contract or flag; a transfer or native issue of 0; or a value that is not allowed",
+            Self::BadCommand => "unknown command, contract or flag; transfer or native issue of 0; forbidden value",
             Self::IdReused => "last transaction id of the account, or a known idempotency key, with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::LinkedFailed => "not executed, because a linked operation was refused",

@@ -296,7 +296,7 @@ class TransferCode(Code):
     STALE_ID = 7, "the transaction id is below the last one of the source account"
     BUSY = 8, "busy, not executed: try again"
     FROZEN = 9, "source or destination is frozen"
-    BAD_COMMAND = 10, "unknown command, contract or flag; a transfer or native issue of 0; or a value that is not allowed"
+    BAD_COMMAND = 10, "unknown command, contract or flag; transfer or native issue of 0; forbidden value"
     ID_REUSED = 11, "last transaction id of the account, or a known idempotency key, with another body"
     UNAUTHORISED = 12, "the sender may not do this, or has not signed it"
     LINKED_FAILED = 13, "not executed, because a linked operation was refused"

@@ -23,6 +23,7 @@ pub fn example() -> Snapshot {
         ..ServiceStatus::default()
     };
     spv.set_interfaces([("lo", "generic")]);
+    spv.set_counters("rtl", [(SpvCounter::Misses.name(), 1)]);
     for (datapath, first) in [("socket", 10), ("xdp", 100)] {
         spv.set_counters(
             datapath,

@@ -96,7 +96,7 @@ pub fn id_of(request: &[u8]) -> [u8; 32] {
     transaction_id(request.get(SIGNATURE_BYTES..).unwrap_or_default())
 }
 
-/// Returns the time at which a signed request expires, in milliseconds since 1970; 0 for bytes that are no request.
+/// Returns the time at which a signed request expires, in milliseconds since 1970; 0 if the bytes are not a request.
 pub fn expiry_of(request: &[u8]) -> u64 {
     let signed = request.get(SIGNATURE_BYTES..).unwrap_or_default();
     RequestHead::ref_from_prefix(signed).map_or(0, |(head, _)| head.expiry_ms.get())
