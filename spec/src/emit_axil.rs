@@ -168,9 +168,9 @@ pub fn emit_docs(w: &mut String, spec: &Spec) {
         w,
         "\nRegister number `index` of the table of registers is at {:#x} + {} * `index`, the low word first. A write\n\
          to the last word of a register writes the whole register, by a `register` command. The other words are those\n\
-         that were written to the same register before it or, if there are none, those of its present value. A write is an\n\
-         error while `busy`. A read returns what was written last, also by a command; a register that was not written\n\
-         since the reset reads as 0 (`spv_epoch`: 1).\n",
+         that were written to the same register before it or, if there are none, those of its present value. A write\n\
+         is an error while `busy`. A read returns what was written last, also by a command; a register that was not\n\
+         written since the reset reads as 0 (`spv_epoch`: 1).\n",
         axil.registers_at, axil.register_stride
     );
 }

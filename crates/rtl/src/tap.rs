@@ -151,7 +151,8 @@ impl Tap {
             &mut request,
             "set the queue",
         )?;
-        // Detection of duplicate addresses delays the first second of an IPv6 address, and there is no other station on this wire.
+        // Detection of duplicate addresses delays an IPv6 address by a second, and there is no other station on this
+        // wire.
         // If it cannot be switched off, the addresses are usable a second later.
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{}/accept_dad", self.name), "0");
         set_up(&control, &self.name)?;

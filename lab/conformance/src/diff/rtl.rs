@@ -26,7 +26,7 @@ impl From<SimError> for DiffError {
 }
 
 /// Compares one case of `spv` over `count` frames. At the end, asks both sides for every transaction of the case, so
-/// that the table that the frames left behind is compared, too.
+/// that the table after the frames is compared, too.
 ///
 /// # Errors
 /// The first difference in verdict, bytes, counters or table, or a fault of the simulation.
