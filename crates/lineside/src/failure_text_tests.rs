@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 /// says what to do, in `REMEDIES`.
 const STATEMENTS: &[&str] = &[
     "1",
-    "141",
     "2",
     "Bitcoin",
     "CommitStatus",
