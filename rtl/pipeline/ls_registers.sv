@@ -395,7 +395,7 @@ module ls_registers
       if (is_okay_read && is_counter && is_high) begin
         assert (is_kept_q && kept_at_q == address[AddressBits-1:3] && response_o.data == kept_q[63:32]);
       end
-      // The copy of a register is what the last command wrote, whoever sent it.
+      // The copy of a register has the value of the last `register` command, from either source.
       assert (register_taken_q == (copy_write && taken_index_q == 32'(formal_index_i)));
       if (register_taken_q) assert (taken_value_q == register_taken_value_q);
       assert (is_written_q[formal_index_i] == is_register_known_q);

@@ -55,11 +55,11 @@ class Left:
 class Nic:
     """The simulated NIC."""
 
-    library = LIBRARY
+    model_file = LIBRARY
     counter_names = COUNTERS
 
     def __init__(self):
-        self._library = _library(self.library)
+        self._library = _library(self.model_file)
         self._sim = ctypes.c_void_p(self._library.ls_sim_new())
         assert self._sim, "no memory for a simulation"
 

@@ -76,7 +76,7 @@ def operations_sum(operations: bytes) -> int:
 class TransferNic(Nic):
     """The simulated NIC of `transfer`."""
 
-    library = LIBRARY
+    model_file = LIBRARY
     counter_names = COUNTERS
 
     def __init__(self):

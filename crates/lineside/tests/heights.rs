@@ -27,7 +27,8 @@ fn metric(metrics: &str, name: &str) -> u64 {
     value.parse().expect("a whole number")
 }
 
-/// Returns the last value of a series in the dashboard's data; `None` if there is no sample of it yet.
+/// Returns the newest value that the history of the dashboard has for the series `key`, or `None` if the history has
+/// no sample or no such series.
 fn last(history: &Value, key: &str) -> Option<u64> {
     let series = history["series"].as_array().expect("a list");
     let at = series.iter().position(|one| one["key"] == key)?;

@@ -71,35 +71,38 @@ fn epoch_command(store: &Store) -> Command {
     Command::register(REGISTER_SPV_EPOCH, &epoch.to_le_bytes())
 }
 
-/// Returns the commands that copy a whole store into the table of the RTL, except its lease and its epoch.
-fn table_commands(store: &Store) -> Vec<Command> {
+/// Returns the commands that copy all blocks and lines of `store` into the table of the RTL.
+pub fn entry_commands(store: &Store) -> Vec<Command> {
+    let slots = 0..store.blocks.as_slice().len() as u32;
+    let lines = 0..store.lines.as_slice().len();
+    let blocks = slots.flat_map(|slot| block_commands(store, slot));
+    blocks
+        .chain(lines.map(|index| line_command(store, index)))
+        .collect()
+}
+
+/// Returns the commands that copy the policies and the tip of `store` into the registers of the RTL.
+fn policy_commands(store: &Store) -> Vec<Command> {
     let control = store.control();
     let key = control.key.iter().map(|word| word.load(Relaxed).to_le_bytes());
     let word = |register, value: u32| Command::register(register, &value.to_le_bytes());
-    let mut commands = vec![
+    vec![
         Command::register(REGISTER_SPV_KEY, &key.collect::<Vec<_>>().concat()),
         word(REGISTER_SPV_SET_BITS, control.set_bits.load(Relaxed)),
         word(REGISTER_SPV_WAYS, control.ways.load(Relaxed)),
         word(REGISTER_SPV_BLOCK_MASK, control.block_mask.load(Relaxed)),
         word(REGISTER_SPV_PAPER_INDEX, control.paper_index.load(Relaxed)),
         word(REGISTER_SPV_PAPER_FORMAT, control.paper_format.load(Relaxed)),
-    ];
-    let slots = 0..store.blocks.as_slice().len() as u32;
-    commands.extend(slots.flat_map(|slot| block_commands(store, slot)));
-    let lines = 0..store.lines.as_slice().len();
-    commands.extend(lines.map(|index| line_command(store, index)));
-    commands.push(tip_command(store));
-    commands
+        tip_command(store),
+    ]
 }
 
-/// Returns the commands that copy a whole store into the table of the RTL, with its present lease and epoch.
-pub fn copy_commands(store: &Store) -> Vec<Command> {
-    let mut commands = table_commands(store);
-    let lease = store.control().lease_until_ns.load(Relaxed);
-    commands.push(Command::register(
-        REGISTER_SPV_LEASE_UNTIL_NS,
-        &lease.to_le_bytes(),
-    ));
+/// Returns the commands that copy the policies, the tip, the lease and the epoch of `store` into the registers of the
+/// RTL.
+pub fn control_commands(store: &Store) -> Vec<Command> {
+    let lease = store.control().lease_until_ns.load(Relaxed).to_le_bytes();
+    let mut commands = policy_commands(store);
+    commands.push(Command::register(REGISTER_SPV_LEASE_UNTIL_NS, &lease));
     commands.push(epoch_command(store));
     commands
 }
@@ -122,7 +125,8 @@ impl NicWriter {
     /// Copies `store` into the RTL, and returns the only writer of both; `writer` is that of `store`. The lease of the
     /// RTL follows that of `store` from now on.
     pub fn new(writer: StoreWriter, store: Arc<Store>, queue: Arc<CommandQueue>) -> Self {
-        queue.add(&table_commands(&store));
+        queue.add(&entry_commands(&store));
+        queue.add(&policy_commands(&store));
         queue.add(&[epoch_command(&store)]);
         let leased = Arc::clone(&store);
         let lease = move || leased.control().lease_until_ns.load(Relaxed);

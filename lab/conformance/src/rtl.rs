@@ -12,13 +12,9 @@ pub use nic::RtlDatapath;
 use crate::frames::FrameService;
 use crate::spv::Spv;
 use lineside_fastpath::{FastPath, Reply, Source, Verdict};
-use lineside_rtl::{
-    COMMAND_BLOCK, COMMAND_BLOCK_HASH, COMMAND_LINE, COMMAND_TIP, Command, REGISTER_SPV_BLOCK_MASK,
-    REGISTER_SPV_EPOCH, REGISTER_SPV_KEY, REGISTER_SPV_LEASE_UNTIL_NS, REGISTER_SPV_PAPER_FORMAT,
-    REGISTER_SPV_PAPER_INDEX, REGISTER_SPV_PORT, REGISTER_SPV_SET_BITS, REGISTER_SPV_WAYS, endpoint_commands,
-    folded_sum,
-};
-use lineside_spv::store::{self, Store};
+use lineside_rtl::{Command, REGISTER_SPV_PORT, endpoint_commands};
+use lineside_spv::nic as spv_nic;
+use lineside_spv::store::Store;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{
     AnsweredOp, FastPathList, NATIVE_REPLY_BIT, SPV_FAST_PATH, SPV_PAPER_REQUEST_BYTES, SpvCounter, native,
@@ -71,56 +67,17 @@ impl RtlService for Spv {
     }
 
     fn entry_commands(store: &Store) -> Vec<Command> {
-        let mut commands = Vec::new();
-        for (slot, block) in (0u32..).zip(store.blocks.as_slice()) {
-            let (root, block_hash) = (hash(&block.root), hash(&block.hash));
-            let (generation, height) = (block.generation.load(Relaxed), block.height.load(Relaxed));
-            let sum = folded_sum(&[&block_hash[..], &height.to_be_bytes()].concat());
-            commands.push(Command::new(COMMAND_BLOCK_HASH, 0, height, sum, &block_hash));
-            let sum = folded_sum(&root);
-            commands.push(Command::new(COMMAND_BLOCK, slot, generation, sum, &root));
-        }
-        for (index, line) in (0u32..).zip(store.lines.as_slice()) {
-            // The RTL writes a line as a whole, so a line that the host has written by half is an empty one.
-            let generation = match line.seq.load(Relaxed) & 1 {
-                0 => line.generation.load(Relaxed),
-                _ => 0,
-            };
-            let (block, txid) = (line.block.load(Relaxed), hash(&line.txid));
-            commands.push(Command::new(COMMAND_LINE, index, generation, block, &txid));
-        }
-        commands
+        spv_nic::entry_commands(store)
     }
 
     fn control_commands(store: &Store) -> Vec<Command> {
-        let control = store.control();
-        let key = control.key.iter().map(|word| word.load(Relaxed).to_le_bytes());
-        let word = |register, value: u32| Command::register(register, &value.to_le_bytes());
-        let (tip, height) = (hash(&control.tip_hash), control.tip_height.load(Relaxed));
-        let sum = folded_sum(&[&tip[..], &height.to_be_bytes()].concat());
-        let lease = control.lease_until_ns.load(Relaxed).to_le_bytes();
-        let epoch = control.epoch.load(Relaxed).to_le_bytes();
-        vec![
-            Command::register(REGISTER_SPV_KEY, &key.collect::<Vec<_>>().concat()),
-            word(REGISTER_SPV_SET_BITS, control.set_bits.load(Relaxed)),
-            word(REGISTER_SPV_WAYS, control.ways.load(Relaxed)),
-            word(REGISTER_SPV_BLOCK_MASK, control.block_mask.load(Relaxed)),
-            word(REGISTER_SPV_PAPER_INDEX, control.paper_index.load(Relaxed)),
-            word(REGISTER_SPV_PAPER_FORMAT, control.paper_format.load(Relaxed)),
-            Command::new(COMMAND_TIP, 0, height, sum, &tip),
-            Command::register(REGISTER_SPV_LEASE_UNTIL_NS, &lease),
-            Command::register(REGISTER_SPV_EPOCH, &epoch),
-        ]
+        spv_nic::control_commands(store)
     }
 
     #[cfg(feature = "rtl")]
     fn nic_counters(counters: &lineside_rtl::sim::SimCounters) -> Vec<u64> {
         counters.spv.to_vec()
     }
-}
-
-fn hash(words: &[AtomicU64; 4]) -> store::Hash {
-    store::bytes(&words.each_ref().map(|word| word.load(Relaxed)))
 }
 
 /// Model of the RTL: the fast path of the socket datapath, which forwards the native operations that the RTL does not
