@@ -5,7 +5,8 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
 .PHONY: setup dashboard screenshots build run test test-fresh test-kernels bench papers fuzz soak hbase spec cli docs \
-	lint deny fmt bench-clients package test-package test-reproducible rtl-setup rtl-lint rtl-test rtl-formal rtl-area rtl-fmax
+	lint deny fmt bench-clients package test-package test-reproducible rtl-setup rtl-lint rtl-test rtl-formal rtl-area \
+	rtl-fmax
 
 # `lineside --version` shows the commit. All targets that build for release set the same variable, so that none of them
 # has to build again what another one has built.
@@ -98,7 +99,7 @@ soak: setup
 	LINESIDE_RETENTION_OPERATIONS=10000000 cargo test --release --locked -p lineside-transfer --test retention
 
 # The FPGA datapath in rtl/: installs its tools into target/ (rtl-setup), checks the SystemVerilog, tests the simulated
-# NIC, proves the queues, and counts the cells. Nothing of it is needed to build or run Lineside.
+# NIC, runs the proofs, and counts the cells. Lineside needs these tools only for a build with the cargo feature `rtl`.
 rtl-setup:
 	bash scripts/rtl-setup.sh area formal
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Proves the properties of rtl/formal/*.sby: SymbiYosys with yices, and Yosys as the native library pyosys, which starts
-# at once. Arguments are single proofs, NAME or NAME:TASK. Exit status 1: a proof does not hold; 3: another failure or a
-# timeout.
+# at once. Arguments are single proofs, NAME or NAME:TASK; without arguments all proofs run. Ends with status 1 if a
+# proof does not hold, and with 3 after another failure or a timeout.
 set -euo pipefail
 bash "$(dirname "${BASH_SOURCE[0]}")/rtl-setup.sh" area formal
 source "$(dirname "${BASH_SOURCE[0]}")/rtl-env.sh"

@@ -11,7 +11,7 @@ opennic=(-Ishells/opennic/box_250mhz "${nic[@]}" -f shells/opennic/opennic.f she
 esnet=("${nic[@]}" -f shells/esnet-opennic/esnet.f shells/tb/esnet_shell.sv)
 "${lint[@]}" --top-module ls_spv_core -f spv/spv.f
 "${lint[@]}" --top-module ls_nic "${nic[@]}"
-# The wrappers against the port lists of the shells, with one port and with two.
+# Checks the wrappers against the port lists of the shells; that of OpenNIC with one port and with two.
 "${lint[@]}" --top-module box_250mhz "${opennic[@]}"
 "${lint[@]}" --top-module box_250mhz -GNUM_PHYS_FUNC=2 -GNUM_CMAC_PORT=2 "${opennic[@]}"
 "${lint[@]}" --top-module esnet_shell "${esnet[@]}"
@@ -21,7 +21,7 @@ python3 lint_slang.py spv/spv.f box_250mhz -I shells/opennic/box_250mhz "${openn
 python3 lint_slang.py spv/spv.f esnet_shell "${esnet[@]:2}"
 verilator --lint-only --quiet -Wall --top-module ls_transfer_core lint.vlt -f transfer/transfer.f
 python3 lint_slang.py transfer/transfer.f ls_transfer_core
-# With external memory.
+# Checks the NIC of `spv` with external memory.
 verilator --lint-only --quiet -Wall --top-module ls_spv_core -GMemoryLineBits=22 lint.vlt -f spv/spv.f
 python3 lint_slang.py spv/spv.f ls_spv_core -G MemoryLineBits=22
 mapfile -t sources < <(find . -name '*.sv')

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the tools of rtl/ into target/rtl-venv, from PyPI. Extras: `area` for pyosys, `formal` for SymbiYosys with
-# yices, `fmax` for pyosys and nextpnr for ECP5, all of which are large. Everything else is enough for lint, simulation
-# and the tests.
+# yices, `fmax` for pyosys and nextpnr for ECP5. These are large; lint, simulation and the tests without proofs do not
+# need them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the simulated NIC: target/rtl-sim/libls_sim.so, and libls_sim.a for crates/rtl, with the C interface
 # rtl/shells/sim/ls_sim.h, from the files in rtl/spv/spv.f. Arguments go to Verilator, such as -GLineBits=14.
-# With `transfer` as the first argument: the NIC of `transfer`, in target/rtl-sim-transfer.
-# With `memory` as the first argument: target/rtl-sim-memory, with 2^22 lines in external memory behind a first level of
-# 16 lines, and a model of the memory.
+# With `transfer` as the first argument, the script builds the NIC of `transfer` in target/rtl-sim-transfer.
+# With `memory` as the first argument, it builds the NIC with 2^22 lines in external memory, a first level of 16 lines
+# on the chip, and a model of the memory, in target/rtl-sim-memory.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/rtl-env.sh"
 

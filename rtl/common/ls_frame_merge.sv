@@ -2,8 +2,8 @@
 //
 // Joins two streams of frames to one, whole frames in turn.
 //
-// Interface: ready/valid on all streams; last_i marks the last beat of a frame. All outputs are registers. While a frame
-// passes, the other stream waits, also if the frame has gaps.
+// Interface: ready/valid on all streams; last_i marks the last beat of a frame. All outputs are registers. While a
+// frame passes, the other stream waits, also if the frame has gaps.
 // Latency: one cycle. Throughput: one beat in each cycle.
 
 module ls_frame_merge #(
@@ -81,8 +81,8 @@ module ls_frame_merge #(
   assign source_o = out.source;
 
 `ifdef FORMAL
-  // Frames leave whole, none of two streams is held back for more than one frame, and each beat is taken from the
-  // stream that is ready.
+  // Frames leave whole; neither stream is held back for more than one frame of the other one; and each beat is taken
+  // from the stream that is ready.
   logic is_first_q = 1'b1;
   logic out_inside_q, out_source_q;
   logic [1:0] frames_q;  // frames of stream 1 that began while stream 0 waited
@@ -107,7 +107,7 @@ module ls_frame_merge #(
     assume (!is_first_q || !rst_ni);
     if (!is_first_q && rst_ni) begin
       assert (!(ready_o[0] && ready_o[1]));
-      // The frame that is inside of the skid buffer's output continues.
+      // The frame that has begun to leave the skid buffer continues.
       if (valid_o && out_inside_q) assert (source_o == out_source_q);
       if (u_skid.valid_q && u_skid.spare_valid_q) begin
         assert (u_skid.data_q.last || u_skid.spare_q.source == u_skid.data_q.source);

@@ -5,7 +5,7 @@
 //   address, an answered address and the port of the service; from a source port that is neither 0, nor that of a
 //   Lineside service, nor the destination port; from a source that is neither unspecified, multicast, broadcast, nor,
 //   except on lo, loopback or own; and if its reply has a hop left;
-// - a frame is dropped only if it is such a datagram, but for its source; with the right reason;
+// - a frame is dropped only if it meets these conditions except those on its source, and with the right reason;
 // - all other frames are forwarded, and payload and length of an open one are those of the frame.
 // Bytes after the end of the frame take any value. The offsets are those of Ethernet, 802.1Q, IPv4, IPv6 and UDP.
 //
@@ -112,7 +112,7 @@ module ls_classify_proof
   typedef struct packed {
     logic valid;
     logic is_whole;  // a UDP datagram that lies in the frame
-    logic is_mine;  // for this interface and service
+    logic is_mine;  // the frame is for this interface and service
     logic is_port_bad;
     logic is_source_bad;
     logic has_hop;

@@ -3,8 +3,8 @@
 // Proof of the bytes of a reply in ls_emit, at full width: addresses and ports are exchanged; hop limit, checksums,
 // reply bit and the payload words that the mask names are those of the decision; every other byte is unchanged.
 //
-// Assumed: the mask names no word before the payload, nor the operation of the native format
-// (ls_spv_reply gives no other).
+// Assumed: the mask names no word before the payload, nor the operation of the native format (ls_spv_reply gives only
+// such masks).
 //
 // The statements are about one cycle and all states, so one step is a complete proof. There is one instance of the
 // module for each kind of reply, and one run for each beat, so that the solver has simple cases. The offsets are those

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Proof of ls_barrier in ls_spv_commands without External: a barrier completes once, with its index, not before all
-// frames have passed that were accepted before it; no command is taken meanwhile. It completes at most two cycles after
-// the last frame that was accepted until one cycle after it has passed, whatever frames come later.
+// frames have passed that were accepted before it; no command is taken meanwhile. Frames that are accepted later than
+// one cycle after the barrier do not delay it: it completes at most two cycles after all earlier ones have passed.
 //
 // Assumed: accepted_i and passed_i rise by at most one in a cycle, are 0 after a reset, and never differ by more than
 // 1,000 frames; passed_i is never ahead of accepted_i.
@@ -76,7 +76,7 @@ module ls_spv_barrier_proof
   logic [31:0] index_q, barrier_q;
   // Frames that were accepted before the barrier, or until one cycle after it, and have not passed.
   logic [15:0] ahead, ahead_q, late, late_q;
-  logic [1:0] waited_q;  // cycles since no frame of `late` was left
+  logic [1:0] waited_q;  // cycles in which no frame of `late` was left
   logic has_passed;
 
   assign has_passed = passed_i != passed_q;

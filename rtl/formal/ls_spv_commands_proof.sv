@@ -6,7 +6,7 @@
 // - After a reset there is no port, no answered address, no lease, and the epoch is odd: nothing is answered.
 // - With External, a line is taken only while the memory takes lines; every other command only when all lines before it
 //   are complete.
-// Barriers are the matter of ls_spv_barrier_proof.
+// ls_spv_barrier_proof is about barriers.
 
 module ls_spv_commands_proof
   import ls_pkg::*;

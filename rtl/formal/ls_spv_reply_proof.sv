@@ -2,8 +2,8 @@
 //
 // Proof of ls_spv_reply: each request gives exactly one decision, in order, after three cycles; a hit is answered, a
 // drop is dropped, all else is forwarded; one counter rises as the outcome says.
-// - The payload of a reply is at its place behind any headers: the root, and in the native format block hash, tip
-//   hash and both heights. Exactly these words replace those of the request.
+// - The payload of a reply is at its place after the headers, for each kind of headers: the root, and in the native
+//   format block hash, tip hash and both heights. Exactly these words replace those of the request.
 // - The hop limit of a reply is at most 64, and in the paper's format, if the root does not look like the native
 //   format, less than that of the request, or 0 if that of the request is 0, so that two servers cannot answer each
 //   other for ever.
@@ -106,7 +106,7 @@ module ls_spv_reply_proof
   logic [1151:0] body;
   assign body = 1152'(decision.body) >> ((a.request.headers.is_vlan ? 32 : 0) + (a.request.headers.is_v6 ? 160 : 0));
 
-  // Words of the reply that come from `body`: those behind the native header, or the paper's 32 bytes.
+  // Words of the reply that come from `body`: those after the native header, or the paper's 32 bytes.
   localparam int unsigned Words = BodyBytes / 2;
   logic [Words-1:0] mask, expected_mask;
   assign mask = decision.mask;

@@ -26,7 +26,7 @@ module ls_barrier (
       pending_o <= 1'b0;
       barrier_o <= '0;
     end else if (pending_o) begin
-      // The difference is positive while frames of before the barrier are in the pipeline.
+      // The difference is positive while frames that came before the barrier are in the pipeline.
       if ($signed(at_q - passed_i) <= 0) begin
         pending_o <= 1'b0;
         barrier_o <= index_q;

@@ -3,9 +3,10 @@
 the change.
 
 Run by scripts/rtl-mutants.sh, optionally with the numbers of some mutants. With --proofs before the numbers, it runs
-the proofs alone, on mutants that the tests may have found already: they show that the proofs can fail. The tests run once, on the unchanged design;
-replay.py repeats their calls on each mutant, and stops at the first difference. Only the mutants that this does not
-find, and those of modules in PROOF_FIRST, are given to the solver. Results are added to rtl/mutants.csv as they come.
+the proofs alone, also on mutants that the tests have found already, to show that the proofs can fail. The tests run
+once, on the unchanged design; replay.py repeats their calls on each mutant, and stops at the first difference. Only the
+mutants that this does not find, and those of modules in PROOF_FIRST, are given to the solver. Results are added to
+rtl/mutants.csv as they come.
 """
 
 import csv
@@ -112,7 +113,7 @@ PROOFS = {
     SKID: ["ls_skid"],
     RAMFIFO: ["ls_ram_fifo"],
 }
-# Modules with fast proofs: there the proof has to find the mutant by itself if it can.
+# Modules with fast proofs: a mutant there is given to the proof first, and to the tests if the proof does not find it.
 PROOF_FIRST = {W, M, N, FIFO, SKID, RAMFIFO}
 
 

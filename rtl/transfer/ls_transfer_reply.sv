@@ -148,7 +148,7 @@ module ls_transfer_reply
       words_d[0] = be16(context_i.first) | {code != CodeDone, 15'd0};
       words_d[AmountAt] = amount[31:16];
       words_d[AmountAt+1] = amount[15:0];
-      // The filler becomes zero; a byte behind it stays.
+      // The filler becomes zero; a byte after it stays.
       words_d[FillerAt] = context_i.filler[0] ? word_t'(context_i.trailer) : '0;
       sums_d[0] = 19'(words_d[0]) + 19'(amount[31:16]) + 19'(amount[15:0]);
       mask_d[0] = 1'b1;

@@ -39,7 +39,7 @@ module ls_transfer_request
 
   typedef logic [15:0] word_t;
 
-  // What is known about a datagram, beside sums.
+  // Properties of a datagram, apart from its sums.
   typedef struct packed {
     logic is_final;
     verdict_e verdict;

@@ -294,8 +294,8 @@ impl Client {
         }
     }
 
-    /// Sends the packet of a session again whose outcome is unknown, and returns its outcome; `None` if all packets of
-    /// the session have replies. The packet is executed once.
+    /// Sends the session's packet whose outcome is unknown again, and returns its outcome; `None` if all packets of the
+    /// session have replies. The packet is executed once.
     ///
     /// # Errors
     /// See [`ClientError`]. If the cause of [`ClientError::OutcomeUnknown`] is a refusal with [`Status::NoSession`],
@@ -309,7 +309,7 @@ impl Client {
         }
     }
 
-    /// Sends a packet. It is resumed if a copy of it may have been sent before.
+    /// Sends a packet. `is_resumed` is true if a copy of it may have been sent before.
     fn send(
         &mut self,
         session: &mut Session,

@@ -54,7 +54,7 @@ pub fn code_of_server(error: &anyhow::Error) -> Code {
 
 /// Returns true if `cause` says that a server's data must be repaired or restored.
 fn is_damage(cause: &(dyn std::error::Error + 'static)) -> bool {
-    // The chain lacks errors that a transparent variant contains, so those are taken out of their variants.
+    // The chain of causes skips the error inside of a transparent variant, so it is taken out of the variant here.
     let start = cause.downcast_ref::<StartError>();
     let of_hybrid = match start {
         Some(StartError::Ledger(error)) => Some(error),
@@ -114,7 +114,7 @@ pub fn code(error: &anyhow::Error) -> Code {
 fn is_wrong_setting(cause: &(dyn std::error::Error + 'static)) -> bool {
     let of_directory = |error: &DataDirError| error.is_wrong_argument();
     let of_node = |error: &SetupError| !matches!(error, SetupError::Runtime(_));
-    // The chain lacks errors that a transparent variant contains, so those are taken out of their variants.
+    // The chain of causes skips the error inside of a transparent variant, so it is taken out of the variant here.
     let join = cause.downcast_ref();
     let start = match join {
         Some(JoinError::Start(error)) => Some(error),

@@ -222,7 +222,8 @@ pub fn ended(ended: anyhow::Result<()>, as_json: bool) -> ExitCode {
     ended_as(ended, as_json, failure::code)
 }
 
-/// Like [`ended`]; `code` returns the kind of the error.
+/// Prints the error of a command that failed, and returns the exit code of the process. `code` returns the kind of the
+/// error.
 fn ended_as(ended: anyhow::Result<()>, as_json: bool, code: fn(&anyhow::Error) -> failure::Code) -> ExitCode {
     let Err(error) = ended else {
         return ExitCode::SUCCESS;

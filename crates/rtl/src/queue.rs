@@ -106,7 +106,7 @@ impl CommandQueue {
         });
     }
 
-    /// Removes the waiting commands into `taken`, and the writes of the registers whose values have changed.
+    /// Moves the waiting commands into `taken`, and adds the writes of the registers whose values have changed.
     pub(crate) fn take(&self, taken: &mut Vec<Command>) {
         let mut state = self.state();
         taken.append(&mut state.waiting);
@@ -141,7 +141,7 @@ impl CommandQueue {
 
     /// Wakes the thread of the NIC.
     pub(crate) fn wake(&self) {
-        // If the stream is full, the thread has bytes to wake up for.
+        // If the stream is full, the bytes in it already wake the thread.
         let _ = (&self.wake).write(&[1]);
     }
 

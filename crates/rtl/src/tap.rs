@@ -151,16 +151,15 @@ impl Tap {
             &mut request,
             "set the queue",
         )?;
-        // Detection of duplicate addresses delays an IPv6 address by a second, and there is no other station on this
-        // wire.
-        // If it cannot be switched off, the addresses are usable a second later.
+        // Detection of duplicate addresses delays an IPv6 address, and there is no other station on this wire. If it
+        // cannot be switched off, the addresses are usable a second or two later.
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{}/accept_dad", self.name), "0");
         set_up(&control, &self.name)?;
         for address in addresses {
             self.add(&control, address)?;
         }
-        // The kernel makes an IPv6 address usable in a thread of its own. Before, no socket can be bound to it, and
-        // clients get another source address.
+        // The kernel makes an IPv6 address usable in a thread of its own. Before that, no socket can be bound to it,
+        // and clients get another source address.
         let begin = Instant::now();
         while addresses.iter().any(|address| is_tentative(address.address)) {
             if begin.elapsed() > ADDRESS_WAIT {

@@ -32,7 +32,7 @@ fn hash_of(words: &[AtomicU64; 4]) -> Hash {
 /// Returns the command that copies line `index` of `store`.
 fn line_command(store: &Store, index: usize) -> Command {
     let line = &store.lines.as_slice()[index];
-    // The RTL writes a line as a whole, so a line that the host has written by half is an empty one.
+    // A line that the host has not written completely is copied as an empty one.
     let generation = match line.seq.load(Relaxed) & 1 {
         0 => line.generation.load(Relaxed),
         _ => 0,

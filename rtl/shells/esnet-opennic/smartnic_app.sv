@@ -4,9 +4,9 @@
 // processor port, and connects the other ones through.
 //
 // Interface: name, parameters and ports of the shell's black box, src/smartnic_app/blackbox/rtl/src/smartnic_app.sv at
-// commit 2643d770. Streams are synchronous to core_clk, with the reset core_srst; both AXI4-Lite ports are synchronous to
-// axil_aclk. The window of Lineside is at the port of the application (app_axil); the port of the P4 processors (axil)
-// answers every request with SLVERR.
+// commit 2643d770. Streams are synchronous to core_clk, with the reset core_srst; both AXI4-Lite ports are synchronous
+// to axil_aclk. The window of Lineside is at the port of the application (app_axil); the port of the P4 processors
+// (axil) answers every request with SLVERR.
 // Frames for the host go to the physical function of their port (axis_c2h, host interface 0). Frames of that function
 // and replies go to axis_app_egr; a reply goes out of the port that its request came in by (tdest is the tid of the
 // request). Frames of the virtual functions (host interfaces above 0) are discarded.

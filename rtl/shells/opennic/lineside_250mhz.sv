@@ -6,8 +6,8 @@
 // (Xilinx/open-nic-shell, plugin/p2p/p2p_250mhz.sv and src/box_250mhz/box_250mhz.sv at commit 0a8a0497). AXI4-Lite has
 // no write strobes there. axil_aclk (125 MHz) and axis_aclk (250 MHz) may have any relation. mod_rstn is synchronous to
 // axil_aclk; mod_rst_done rises when the reset of the plug-in is over.
-// tuser_size is the length of the frame in each of its beats. Bits of tuser_src and tuser_dst: 0 to 3 the PCIe function,
-// 6 and above the network port.
+// tuser_size is the length of the frame in each of its beats. Bits of tuser_src and tuser_dst: 0 to 3 the PCIe
+// function, 6 and above the network port.
 
 module lineside_250mhz
   import ls_pkg::*;
@@ -96,7 +96,7 @@ module lineside_250mhz
     if (!mod_rstn) reset_left_q <= 7'(ResetCycles);
     else if (reset_left_q != '0) reset_left_q <= reset_left_q - 1'b1;
     axil_rst_n   <= reset_left_q == '0;
-    // Some cycles after the end of the reset, so that the reset of axis_aclk is over too.
+    // The reset is done when it has ended in the domains of both clocks.
     mod_rst_done <= axil_rst_n && axis_done;
   end
 

@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kBeatBytes = 64;
 // Cycles without any progress after which a run has failed. Pauses of 255/256 make long waits possible.
 constexpr uint64_t kPatience = 100000;
-// Of spec/rtl.toml.
+// Layout of a command and code of `barrier`, from spec/rtl.toml.
 constexpr size_t kCommandIndexAt = 4;
 constexpr uint32_t kCommandBarrier = 6;
 
@@ -56,7 +56,7 @@ struct Output {
     }
 };
 
-// Commands during a run.
+// Sender of the commands of a run with frames and commands at the same time.
 struct Commands {
     const ls_sim_mixed *mixed;
     Random random;

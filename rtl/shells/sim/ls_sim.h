@@ -103,8 +103,8 @@ struct ls_sim_memory {
     uint8_t splits;                     // 1: the halves of a line are read and written at different times
 };
 
-// Sets the properties of the memory, which are at first a latency of 80 to 400 cycles, 256 reads, pauses of 16/256, no
-// errors and splits.
+// Sets the properties of the memory. Before the first call they are: a latency of 80 to 400 cycles, 256 reads, pauses
+// of 16/256, no errors, and `splits` of 1.
 LS_SIM_API void ls_sim_memory_set(struct ls_sim *sim, const struct ls_sim_memory *memory);
 
 // Reads the counters of memory_counter_e, and the largest number of reads in flight since ls_sim_memory_set.

@@ -37,7 +37,7 @@ struct Sink {
 };
 
 struct Streams {
-    // Of spec/rtl.toml: the commands that have a response.
+    // First and last code of the commands that have a response, from spec/rtl.toml.
     static constexpr uint32_t kFirstOrder = 17, kLastOrder = 24;
     static constexpr size_t kRecordBytes = 128, kResponseBytes = 64;
     Sink records, responses;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stand-in for the 250 MHz box of OpenNIC, for a check by elaboration: its parameters and ports are those of
-// src/box_250mhz/box_250mhz.sv in Xilinx/open-nic-shell at commit 0a8a0497 (boards without ref_clk_100mhz), its body has
-// the two files that the box includes. It has no function.
+// src/box_250mhz/box_250mhz.sv in Xilinx/open-nic-shell at commit 0a8a0497 (boards without ref_clk_100mhz), and its
+// body has the two files that the box includes. It has no function.
 
 module box_250mhz #(
     parameter int MIN_PKT_LEN   = 64,

@@ -7,7 +7,7 @@
 # TOP is ls_nic, lineside_250mhz (OpenNIC) or smartnic_app (ESnet SmartNIC). The default part is that of the Alveo U250.
 # Reports go to target/vivado/TOP.
 #
-# This script and the constraints beside it were written without Vivado and have not been run.
+# This script and the constraints in its folder were written without Vivado and have not been run.
 
 set top [lindex $argv 0]
 set part [expr {[llength $argv] > 1 ? [lindex $argv 1] : "xcu250-figd2104-2L-e"}]

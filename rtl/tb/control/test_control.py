@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds ls_nic for cocotb with Verilator, and runs the tests of cocotb_control.py with three relations of the clocks."""
+"""Builds ls_nic for cocotb with Verilator, and runs cocotb_control.py with three relations of the clocks."""
 
 import os
 import pathlib

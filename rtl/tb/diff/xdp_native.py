@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The XDP programs of xdp/, compiled for user space (xdp/native/native.c), with their maps in the memory of this process.
+"""The XDP programs of xdp/, compiled for user space (xdp/native/native.c), with maps in the memory of this process.
 
 They are the oracle of the random frames: C code that shares nothing with the RTL.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the second level of the table: writes during traffic, damaged lines, errors of the memory, lease and epoch.
 
-The oracle is the history of the commands: which root each TXID had, and when a barrier confirmed it. The bytes of
-replies are the matter of rtl/tb/vectors and rtl/tb/diff, which run with external memory too.
+The oracle is the history of the commands: which root each TXID had, and when a barrier confirmed it. The tests in
+rtl/tb/vectors and rtl/tb/diff, which run with external memory too, check the bytes of replies.
 """
 
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cocotb tests of the wrappers for OpenNIC and for the ESnet SmartNIC: frames, order, and the shell's fields beside them.
+"""cocotb tests of the wrappers for OpenNIC and for the ESnet SmartNIC: frames, order, and the fields of the shell.
 
 Every frame has fields of its own, so that a field of another frame is seen. The table is filled by AXI4-Lite alone.
 """

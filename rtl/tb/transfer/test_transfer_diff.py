@@ -293,7 +293,7 @@ class Both:
         slot = chance.randrange(SESSIONS)
         session = self.xdp.session(slot)
         if chance.random() < 0.6:
-            # Arrives, so the next request of the session may have the next number.
+            # This request arrives in order, so the next request of the session may have the next number.
             self.is_plain = True
             sequence = self.sequences[slot] = (self.sequences[slot] + 1) % (1 << 64)
             body = struct.pack(">QQIHH", session.token, sequence, slot, 1, 0) + self.operation(0.998)

@@ -94,7 +94,10 @@ class XdpTransfer(XdpRoot):
         return None
 
     def place(self, account: bytes) -> int | None:
-        """The cell in which an account is created, or None: the fuller bucket is left once it has two accounts."""
+        """The cell in which an account is created, or None if its bucket is full.
+
+        It is in the first bucket, unless that has at least two accounts and more of them than the second one.
+        """
         used, free = [], []
         for bucket in buckets(account, self.bucket_bits, self.key):
             cells = range(bucket * BUCKET_CELLS, (bucket + 1) * BUCKET_CELLS)

@@ -54,8 +54,8 @@ pub enum AskError {
         /// Status in the header of the server's reply.
         status: Status,
     },
-    /// The node refuses the request: one of the paper's service, or the read of an outcome. Other answers contain the
-    /// code.
+    /// The node refused a request of the paper's service, or the read of an outcome. The answers to all other requests
+    /// contain the code instead.
     #[error("refused: {}: {}", code_name(*.0), .0.meaning())]
     Refused(Code),
     /// The answer is malformed, has a code unknown to this version, or lacks a required field.
