@@ -81,12 +81,16 @@ class Nic:
 
     def run(self, frames, pauses: Pauses | None = None) -> list[Left]:
         """Sends frames back to back; returns what left. The number of cycles is in `cycles` afterwards."""
+        return self._run(self._library.ls_sim_run, frames, pauses)
+
+    def _run(self, function, frames, pauses: Pauses | None, *more) -> list[Left]:
+        """Calls a function with the arguments of ls_sim_run and `more`; returns what left."""
         joined = b"".join(frames)
         lengths = (ctypes.c_uint32 * len(frames))(*map(len, frames))
         out = ctypes.create_string_buffer(len(joined))
         out_lengths = (ctypes.c_uint32 * len(frames))()
         verdicts = (ctypes.c_uint8 * len(frames))()
-        self.cycles = self._library.ls_sim_run(
+        self.cycles = function(
             self._sim,
             joined,
             lengths,
@@ -95,6 +99,7 @@ class Nic:
             out,
             out_lengths,
             verdicts,
+            *more,
         )
         assert self.cycles, self.fault()
         raw, at, left = out.raw, 0, []

@@ -10,7 +10,7 @@ use lineside_client::transfer::{
 use std::error::Error;
 use std::time::Duration;
 
-/// Executes a packet, and resumes the session once if its outcome is unknown.
+/// Executes a packet, and sends it again once if its outcome is unknown.
 fn execute(
     client: &mut Client,
     session: &mut Session,

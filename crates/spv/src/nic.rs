@@ -139,7 +139,7 @@ impl NicWriter {
         }
     }
 
-    /// Returns the lines of the set of `txid`, and the commands that copy them.
+    /// Returns the commands that copy these lines.
     fn set_commands(&self, lines: &Range<usize>) -> Vec<Command> {
         lines
             .clone()

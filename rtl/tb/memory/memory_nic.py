@@ -10,7 +10,7 @@ from dataclasses import dataclass
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 os.environ.setdefault("RTL_SIM_DIR", str(ROOT / "target/rtl-sim-memory"))
-from lineside_rtl import VERDICTS, Left, Nic, Pauses  # noqa: E402
+from lineside_rtl import Left, Nic, Pauses  # noqa: E402
 
 MEMORY_COUNTERS = ["reads", "found", "damaged", "writes", "faults"]
 
@@ -68,28 +68,8 @@ class MemoryNic(Nic):
         self, frames, commands=(), pauses: Pauses | None = None, commands_pause=0
     ) -> tuple[list[Left], Times]:
         """Sends frames and commands at the same time; returns what left, and when."""
-        joined = b"".join(frames)
-        lengths = (ctypes.c_uint32 * len(frames))(*map(len, frames))
-        out = ctypes.create_string_buffer(len(joined))
-        out_lengths = (ctypes.c_uint32 * len(frames))()
-        verdicts = (ctypes.c_uint8 * len(frames))()
         times = [(ctypes.c_uint64 * max(size, 1))() for size in (len(frames), len(frames), len(commands))]
         mixed = Mixed(b"".join(commands), len(commands), commands_pause, *times)
         self._library.ls_sim_run_mixed.restype = ctypes.c_uint64
-        self.cycles = self._library.ls_sim_run_mixed(
-            self._sim,
-            joined,
-            lengths,
-            ctypes.c_size_t(len(frames)),
-            ctypes.byref(pauses) if pauses else None,
-            out,
-            out_lengths,
-            verdicts,
-            ctypes.byref(mixed),
-        )
-        assert self.cycles, self.fault()
-        raw, at, left = out.raw, 0, []
-        for length, out_length, verdict in zip(lengths, out_lengths, verdicts, strict=True):
-            left.append(Left(VERDICTS[verdict], raw[at : at + out_length]))
-            at += length
+        left = self._run(self._library.ls_sim_run_mixed, frames, pauses, ctypes.byref(mixed))
         return left, Times(*(list(one) for one in times))
