@@ -94,7 +94,8 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// The pipeline fills once in each run, so the cycles of a frame are the difference of two runs.
+    /// Returns the figures of a case. The pipeline fills once in each run, so the cycles of a frame come from the
+    /// difference between a short and a long run.
     fn measure(&mut self, case: &Case, rounds: usize) -> Result<CaseFigures> {
         let count = case.frames.len() / 2;
         self.send(case.name, &case.frames[..1])?;

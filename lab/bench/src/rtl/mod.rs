@@ -25,7 +25,7 @@ pub const BEAT_BYTES: usize = 64;
 pub struct Options {
     /// Seed of the TXIDs and of their order.
     pub seed: u64,
-    /// Number of frames of a run of a case.
+    /// Number of frames in the shorter of the two runs of a case; the longer run has twice as many.
     pub frames: usize,
     /// Number of rounds; the speed of the simulation is the median of the rounds.
     pub rounds: usize,
