@@ -110,7 +110,7 @@ rtl-lint:
 rtl-test:
 	@bash scripts/test-rtl.sh
 	@bash scripts/rtl-cocotb.sh
-	@bash scripts/test-rtl-transfer.sh sim
+	@bash scripts/test-rtl-transfer.sh sim nic
 	cargo test --locked -p lineside --features rtl --test rtl
 
 rtl-formal:

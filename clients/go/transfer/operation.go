@@ -111,8 +111,8 @@ const (
 
 // faults has the errors of the faults; that of no fault is nil.
 var faults = [...]error{
-	faultTimeNotPositive: errors.New("transfer: the time of a pending transfer is not above 0; use PendingForever for one " +
-		"that does not expire"),
+	faultTimeNotPositive: errors.New("transfer: the time of a pending transfer is not above 0; use PendingForever " +
+		"for one that does not expire"),
 	faultTimeTooLong: errors.New("transfer: the time of a pending transfer is above 4294967295 seconds"),
 	faultZeroKey:     errors.New("transfer: the zero value is no idempotency key; make one with NewIdempotencyKey"),
 }

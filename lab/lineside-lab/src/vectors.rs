@@ -12,7 +12,7 @@ use std::path::PathBuf;
 pub enum Verb {
     /// Write each vector of `spv` as a folder with captures, for the test suites of FPGA shells.
     ///
-    /// DIR/spv/FILE/NN-NAME has `packets_in.pcap` (the request), `expected.pcap` (the reply to the network; no packet
+    /// DIR/spv/FILE/NNN-NAME has `packets_in.pcap` (the request), `expected.pcap` (the reply to the network; no packet
     /// if the frame is not answered) and `expected_host.pcap` (the frame that goes to the host). DIR/spv/FILE has
     /// `commands.bin`: the commands of 64 bytes that bring the NIC into the state of the vectors of a file.
     Pcap {
