@@ -20,6 +20,7 @@ nice -n 10 bash -euc '
     failed=0
     cargo test --workspace --locked --doc || failed=1
     cargo test -p lineside-verify --no-default-features --locked || failed=1
+    bash scripts/test-verify-stack.sh || failed=1
     exit "$failed"
 ' >"$output/documentation" 2>&1 &
 groups+=($!)

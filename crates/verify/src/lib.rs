@@ -55,7 +55,7 @@
 //!
 //! | [`Backend`] | runs on |
 //! |---|---|
-//! | `avx512ifma` | x86-64 with AVX-512 IFMA, which is detected at run time; feature `simd`, on by default |
+//! | `avx512ifma` | x86-64 with AVX-512 IFMA (detected at run time), in optimised builds with the feature `simd` |
 //! | `portable` | every processor |
 //! | `library` | the libraries aws-lc-rs and libsecp256k1, for comparison; feature `library`, off by default |
 //!

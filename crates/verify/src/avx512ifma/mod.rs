@@ -18,9 +18,11 @@ use std::marker::PhantomData;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ifma<C>(PhantomData<C>);
 
-/// Returns true if this CPU has the features that the backend needs.
+/// Returns true if this CPU has the features that the backend needs, and the crate is compiled with optimisation
+/// (`build.rs` says why).
 pub(crate) fn is_available() -> bool {
-    is_x86_feature_detected!("avx512f")
+    !cfg!(unoptimised)
+        && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512bw")
