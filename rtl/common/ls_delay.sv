@@ -11,13 +11,17 @@ module ls_delay #(
     output T     data_o
 );
 
-  T [Cycles-1:0] data_q;
-
-  always_ff @(posedge clk_i) begin
-    data_q[0] <= data_i;
-    for (int unsigned i = 1; i < Cycles; i++) data_q[i] <= data_q[i-1];
+  // Each stage is a variable of its own: Verilator copies one array of all stages twice in each cycle.
+  for (genvar stage = 0; stage < Cycles; stage++) begin : gen_stage
+    T data_d, data_q;
+    if (stage == 0) begin : gen_first
+      assign data_d = data_i;
+    end else begin : gen_next
+      assign data_d = gen_stage[stage-1].data_q;
+    end
+    always_ff @(posedge clk_i) data_q <= data_d;
   end
 
-  assign data_o = data_q[Cycles-1];
+  assign data_o = gen_stage[Cycles-1].data_q;
 
 endmodule
