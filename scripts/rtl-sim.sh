@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Builds the simulated NIC: target/rtl-sim/libls_sim.so, and libls_sim.a for crates/rtl, with the C interface
 # rtl/shells/sim/ls_sim.h, from the files in rtl/spv/spv.f. Arguments go to Verilator, such as -GLineBits=14.
+# With -DLS_SKIP_IDLE, the NIC of `spv` skips idle stages (see ls_pipeline_pkg.sv), which takes less time; crates/rtl
+# builds it so.
 # With `transfer` as the first argument, the script builds the NIC of `transfer` in target/rtl-sim-transfer.
 # With `memory` as the first argument, it builds the NIC with 2^22 lines in external memory, a first level of 16 lines
 # on the chip, and a model of the memory, in target/rtl-sim-memory.

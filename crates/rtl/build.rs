@@ -30,6 +30,7 @@ fn main() {
         .args([
             format!("-GLineBits={SIM_LINE_BITS}"),
             format!("-GBlockBits={SIM_BLOCK_BITS}"),
+            "-DLS_SKIP_IDLE".into(),
         ])
         .env("RTL_SIM_DIR", &out)
         .status()

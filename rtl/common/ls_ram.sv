@@ -7,12 +7,15 @@
 // returns the old content.
 // Latency: two cycles from address to data (the second is the output register of the RAM block).
 // Throughput: one read and one write in each cycle.
+// With SkipsIdle (see ls_pipeline_pkg), data are valid only two cycles after read_i was 1; otherwise read_i has no
+// effect.
 // Contents: undefined after power-on; zero in simulation. Reset does not change them.
 
 module ls_ram #(
     parameter int unsigned Width = 64,
     parameter int unsigned Depth = 512,
     parameter Style = "block",  // "block", "ultra", "distributed"
+    parameter bit SkipsIdle = 1'b0,
     localparam int unsigned AddressBits = $clog2(Depth)
 ) (
     input logic clk_i,
@@ -21,6 +24,7 @@ module ls_ram #(
     input logic [AddressBits-1:0] write_address_i,
     input logic [Width-1:0] write_data_i,
 
+    input  logic read_i,
     input  logic [AddressBits-1:0] read_address_i,
     output logic [      Width-1:0] read_data_o
 );
@@ -33,12 +37,14 @@ module ls_ram #(
   // A loop, because Verilator makes one constant for each entry of an assignment pattern.
   initial for (int unsigned entry = 0; entry < Depth; entry++) memory[entry] = '0;
 `endif
+  logic is_read_q;
   logic [Width-1:0] read_q, out_q;
 
   always_ff @(posedge clk_i) begin
     if (write_i) memory[write_address_i] <= write_data_i;
-    read_q <= memory[read_address_i];
-    out_q  <= read_q;
+    is_read_q <= read_i;
+    if (!SkipsIdle || read_i) read_q <= memory[read_address_i];
+    if (!SkipsIdle || is_read_q) out_q <= read_q;
   end
 
   assign read_data_o = out_q;

@@ -9,7 +9,8 @@
 module ls_ram_fifo #(
     parameter type T = logic [7:0],
     parameter int unsigned Depth = 512,  // power of two; the queue holds at least this number of entries
-    parameter Style = "block"
+    parameter Style = "block",
+    parameter bit SkipsIdle = 1'b0  // see ls_pipeline_pkg
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -57,12 +58,14 @@ module ls_ram_fifo #(
   ls_ram #(
       .Width($bits(T)),
       .Depth(Depth),
-      .Style(Style)
+      .Style(Style),
+      .SkipsIdle(SkipsIdle)
   ) u_ram (
       .clk_i,
       .write_i(push),
       .write_address_i(write_q[AddressBits-1:0]),
       .write_data_i(data_i),
+      .read_i(fetch),
       .read_address_i(read_q[AddressBits-1:0]),
       .read_data_o(read_data)
   );

@@ -20,6 +20,7 @@ module ls_index_hash (
       .Cycles(8)
   ) u_delay (
       .clk_i,
+      .valid_i(1'b1),
       .data_i(key_i[63:61] ^ words_i[2:0]),
       .data_o(bits)
   );

@@ -150,12 +150,12 @@ module ls_classify
   end
 
   always_ff @(posedge clk_i) begin
-    l3_q <= l3_d;
-    l4_q <= l4_d;
-    compared_q <= compared_d;
-    checked_q <= checked_d;
-    decided_q <= decided_d;
-    summed_q <= summed_d;
+    if (!SkipsIdle || valid_i) l3_q <= l3_d;
+    if (!SkipsIdle || valid_q[0]) l4_q <= l4_d;
+    if (!SkipsIdle || valid_q[1]) compared_q <= compared_d;
+    if (!SkipsIdle || valid_q[2]) checked_q <= checked_d;
+    if (!SkipsIdle || valid_q[3]) decided_q <= decided_d;
+    if (!SkipsIdle || valid_q[4]) summed_q <= summed_d;
   end
 
   // ---- stage 1 ----
@@ -166,18 +166,22 @@ module ls_classify
   assign outer_type = be16(eth[8*12+:16]);
 
   always_comb begin
-    l3_d.is_vlan = outer_type inside {EtherTypeVlan, EtherTypeQinq};
-    l3_d.is_long_enough = !window_i.is_oversize && window_i.bytes >= 16'(EthBytes + VlanBytes);
-    l3_d.is_own_mac = eth[47:0] == endpoint_i.mac;
-    l3_d.is_multicast_source = eth[8*6];
-    if (l3_d.is_vlan) begin
-      l3_d.ethertype = be16(eth[8*16+:16]);
-      l3_d.bytes = window_i.bytes - 16'(EthBytes + VlanBytes);
-      l3_d.data = window_i.data[8*(EthBytes+VlanBytes)+:8*L3Bytes];
+    if (SkipsIdle && !valid_i) begin
+      l3_d = '0;
     end else begin
-      l3_d.ethertype = outer_type;
-      l3_d.bytes = window_i.bytes - 16'(EthBytes);
-      l3_d.data = window_i.data[8*EthBytes+:8*L3Bytes];
+      l3_d.is_vlan = outer_type inside {EtherTypeVlan, EtherTypeQinq};
+      l3_d.is_long_enough = !window_i.is_oversize && window_i.bytes >= 16'(EthBytes + VlanBytes);
+      l3_d.is_own_mac = eth[47:0] == endpoint_i.mac;
+      l3_d.is_multicast_source = eth[8*6];
+      if (l3_d.is_vlan) begin
+        l3_d.ethertype = be16(eth[8*16+:16]);
+        l3_d.bytes = window_i.bytes - 16'(EthBytes + VlanBytes);
+        l3_d.data = window_i.data[8*(EthBytes+VlanBytes)+:8*L3Bytes];
+      end else begin
+        l3_d.ethertype = outer_type;
+        l3_d.bytes = window_i.bytes - 16'(EthBytes);
+        l3_d.data = window_i.data[8*EthBytes+:8*L3Bytes];
+      end
     end
   end
 
@@ -191,26 +195,30 @@ module ls_classify
                    l3_q.data[7:4] == 4'd6 && l3_q.data[8*6+:8] == ProtocolUdp;
 
   always_comb begin
-    l4_d.is_udp = l3_q.is_long_enough && (is_ipv4 || is_ipv6);
-    l4_d.is_v6 = l3_q.ethertype == EtherTypeIpv6;
-    l4_d.is_vlan = l3_q.is_vlan;
-    l4_d.is_own_mac = l3_q.is_own_mac;
-    l4_d.is_multicast_source = l3_q.is_multicast_source;
-    l4_d.ip_check = be16(l3_q.data[8*10+:16]);
-    if (l4_d.is_v6) begin
-      l4_d.ip_payload_bytes = be16(l3_q.data[8*4+:16]);
-      l4_d.bytes = l3_q.bytes - 16'(Ipv6Bytes);
-      l4_d.ttl = l3_q.data[8*7+:8];
-      l4_d.source = l3_q.data[8*8+:128];
-      l4_d.destination = l3_q.data[8*24+:128];
-      l4_d.data = l3_q.data[8*Ipv6Bytes+:8*L4Bytes];
+    if (SkipsIdle && !valid_q[0]) begin
+      l4_d = '0;
     end else begin
-      l4_d.ip_payload_bytes = be16(l3_q.data[8*2+:16]);
-      l4_d.bytes = l3_q.bytes - 16'(Ipv4Bytes);
-      l4_d.ttl = l3_q.data[8*8+:8];
-      l4_d.source = 128'(l3_q.data[8*12+:32]);
-      l4_d.destination = 128'(l3_q.data[8*16+:32]);
-      l4_d.data = l3_q.data[8*Ipv4Bytes+:8*L4Bytes];
+      l4_d.is_udp = l3_q.is_long_enough && (is_ipv4 || is_ipv6);
+      l4_d.is_v6 = l3_q.ethertype == EtherTypeIpv6;
+      l4_d.is_vlan = l3_q.is_vlan;
+      l4_d.is_own_mac = l3_q.is_own_mac;
+      l4_d.is_multicast_source = l3_q.is_multicast_source;
+      l4_d.ip_check = be16(l3_q.data[8*10+:16]);
+      if (l4_d.is_v6) begin
+        l4_d.ip_payload_bytes = be16(l3_q.data[8*4+:16]);
+        l4_d.bytes = l3_q.bytes - 16'(Ipv6Bytes);
+        l4_d.ttl = l3_q.data[8*7+:8];
+        l4_d.source = l3_q.data[8*8+:128];
+        l4_d.destination = l3_q.data[8*24+:128];
+        l4_d.data = l3_q.data[8*Ipv6Bytes+:8*L4Bytes];
+      end else begin
+        l4_d.ip_payload_bytes = be16(l3_q.data[8*2+:16]);
+        l4_d.bytes = l3_q.bytes - 16'(Ipv4Bytes);
+        l4_d.ttl = l3_q.data[8*8+:8];
+        l4_d.source = 128'(l3_q.data[8*12+:32]);
+        l4_d.destination = 128'(l3_q.data[8*16+:32]);
+        l4_d.data = l3_q.data[8*Ipv4Bytes+:8*L4Bytes];
+      end
     end
   end
 
@@ -227,45 +235,49 @@ module ls_classify
   always_comb begin
     logic [31:0] v4_source;
     v4_source = l4_q.source[31:0];
-    compared_d.is_udp = l4_q.is_udp;
-    compared_d.is_v6 = l4_q.is_v6;
-    compared_d.is_own_mac = l4_q.is_own_mac;
-    compared_d.is_native_magic = be16(payload[15:0]) == NativeMagic;
-    compared_d.is_port = destination_port == endpoint_i.port && destination_port != '0;
-    compared_d.is_port_refused = source_port == '0 || source_port == destination_port || is_service_port(source_port);
-    for (int unsigned i = 0; i < RegisterV4Count; i++) begin
-      compared_d.v4_answered[i] = endpoint_i.v4_answered[i] && endpoint_i.v4[i] == l4_q.destination[31:0];
-      compared_d.v4_own[i] = endpoint_i.v4_own[i] && endpoint_i.v4[i] == v4_source;
-      compared_d.v4_broadcast[i] = endpoint_i.v4_own[i] && endpoint_i.v4_broadcast[i] == v4_source;
-    end
-    for (int unsigned i = 0; i < RegisterV6Count; i++) begin
-      compared_d.v6_answered[i] = endpoint_i.v6_answered[i] && endpoint_i.v6[i] == l4_q.destination;
-      compared_d.v6_own[i] = endpoint_i.v6_own[i] && endpoint_i.v6[i] == l4_q.source;
-    end
-    // The address of IPv4 has zeros above, so both kinds share the comparison with 0.
-    if (l4_q.is_v6) begin
-      compared_d.is_source_special  = l4_q.source == '0 || l4_q.source[7:0] == 8'hff;
-      compared_d.is_source_loopback = l4_q.source == {8'd1, 120'd0};
+    if (SkipsIdle && !valid_q[1]) begin
+      compared_d = '0;
     end else begin
-      compared_d.is_source_special  = l4_q.source == '0 || v4_source[7:4] == 4'he || (&v4_source);
-      compared_d.is_source_loopback = v4_source[7:0] == 8'd127;
-    end
-    if (l4_q.is_multicast_source) compared_d.is_source_special = 1'b1;
-    compared_d.ttl = l4_q.ttl;
-    compared_d.udp_bytes = udp_bytes;
-    compared_d.bytes = l4_q.bytes;
-    compared_d.ip_bytes = 17'(udp_bytes) + (l4_q.is_v6 ? 17'd0 : 17'(Ipv4Bytes));
-    compared_d.ip_payload_bytes = l4_q.ip_payload_bytes;
-    for (int unsigned i = 0; i < 8; i++) begin
-      compared_d.address_sums[i] = 17'(be16(l4_q.source[16*i+:16])) + 17'(be16(l4_q.destination[16*i+:16]));
-    end
-    compared_d.udp_sums[0] = 18'(source_port) + 18'(destination_port);
-    compared_d.udp_sums[1] = {1'd0, udp_bytes, 1'b0} + 18'(ProtocolUdp);
-    // The native header of the reply has the reply bit.
-    for (int unsigned i = 0; i < 4; i++) begin
-      compared_d.native_sums[i] =
-          17'(be16(payload[32*i+:16])) +
-          17'(be16(payload[32*i+16+:16] | (2 * i + 1 == NativeHeaderOpAt / 2 ? {NativeReplyBit, 8'd0} : 16'd0)));
+      compared_d.is_udp = l4_q.is_udp;
+      compared_d.is_v6 = l4_q.is_v6;
+      compared_d.is_own_mac = l4_q.is_own_mac;
+      compared_d.is_native_magic = be16(payload[15:0]) == NativeMagic;
+      compared_d.is_port = destination_port == endpoint_i.port && destination_port != '0;
+      compared_d.is_port_refused = source_port == '0 || source_port == destination_port || is_service_port(source_port);
+      for (int unsigned i = 0; i < RegisterV4Count; i++) begin
+        compared_d.v4_answered[i] = endpoint_i.v4_answered[i] && endpoint_i.v4[i] == l4_q.destination[31:0];
+        compared_d.v4_own[i] = endpoint_i.v4_own[i] && endpoint_i.v4[i] == v4_source;
+        compared_d.v4_broadcast[i] = endpoint_i.v4_own[i] && endpoint_i.v4_broadcast[i] == v4_source;
+      end
+      for (int unsigned i = 0; i < RegisterV6Count; i++) begin
+        compared_d.v6_answered[i] = endpoint_i.v6_answered[i] && endpoint_i.v6[i] == l4_q.destination;
+        compared_d.v6_own[i] = endpoint_i.v6_own[i] && endpoint_i.v6[i] == l4_q.source;
+      end
+      // The address of IPv4 has zeros above, so both kinds share the comparison with 0.
+      if (l4_q.is_v6) begin
+        compared_d.is_source_special  = l4_q.source == '0 || l4_q.source[7:0] == 8'hff;
+        compared_d.is_source_loopback = l4_q.source == {8'd1, 120'd0};
+      end else begin
+        compared_d.is_source_special  = l4_q.source == '0 || v4_source[7:4] == 4'he || (&v4_source);
+        compared_d.is_source_loopback = v4_source[7:0] == 8'd127;
+      end
+      if (l4_q.is_multicast_source) compared_d.is_source_special = 1'b1;
+      compared_d.ttl = l4_q.ttl;
+      compared_d.udp_bytes = udp_bytes;
+      compared_d.bytes = l4_q.bytes;
+      compared_d.ip_bytes = 17'(udp_bytes) + (l4_q.is_v6 ? 17'd0 : 17'(Ipv4Bytes));
+      compared_d.ip_payload_bytes = l4_q.ip_payload_bytes;
+      for (int unsigned i = 0; i < 8; i++) begin
+        compared_d.address_sums[i] = 17'(be16(l4_q.source[16*i+:16])) + 17'(be16(l4_q.destination[16*i+:16]));
+      end
+      compared_d.udp_sums[0] = 18'(source_port) + 18'(destination_port);
+      compared_d.udp_sums[1] = {1'd0, udp_bytes, 1'b0} + 18'(ProtocolUdp);
+      // The native header of the reply has the reply bit.
+      for (int unsigned i = 0; i < 4; i++) begin
+        compared_d.native_sums[i] =
+            17'(be16(payload[32*i+:16])) +
+            17'(be16(payload[32*i+16+:16] | (2 * i + 1 == NativeHeaderOpAt / 2 ? {NativeReplyBit, 8'd0} : 16'd0)));
+      end
     end
   end
 
@@ -281,9 +293,11 @@ module ls_classify
 
   ls_delay #(
       .T(carried_t),
-      .Cycles(Stages - 2)
+      .Cycles(Stages - 2),
+      .SkipsIdle(SkipsIdle)
   ) u_carried (
       .clk_i,
+      .valid_i(valid_q[1]),
       .data_i(carried_d),
       .data_o(carried)
   );
@@ -292,23 +306,29 @@ module ls_classify
 
   always_comb begin
     logic is_own, is_answered;
-    is_own = compared_q.is_v6 ? |compared_q.v6_own : |compared_q.v4_own;
-    is_answered = compared_q.is_v6 ? |compared_q.v6_answered : |compared_q.v4_answered;
-    checked_d.is_datagram = compared_q.is_udp && compared_q.udp_bytes >= 16'(UdpBytes) &&
-        compared_q.udp_bytes <= compared_q.bytes && compared_q.ip_bytes == 17'(compared_q.ip_payload_bytes);
-    checked_d.is_for_service = compared_q.is_port && compared_q.is_own_mac && is_answered;
-    checked_d.is_port_refused = compared_q.is_port_refused;
-    checked_d.is_source_refused = compared_q.is_source_special || (!compared_q.is_v6 && |compared_q.v4_broadcast) ||
-                                  (!endpoint_i.loopback && (compared_q.is_source_loopback || is_own));
-    checked_d.is_native = compared_q.udp_bytes >= 16'(UdpBytes + NativeHeaderBytes) && compared_q.is_native_magic;
-    checked_d.ttl = compared_q.ttl;
-    checked_d.udp_bytes = compared_q.udp_bytes;
-    for (int unsigned i = 0; i < 4; i++) begin
-      checked_d.address_sums[i] = 18'(compared_q.address_sums[2*i]) + 18'(compared_q.address_sums[2*i+1]);
-    end
-    checked_d.udp_sum = 19'(compared_q.udp_sums[0]) + 19'(compared_q.udp_sums[1]);
-    for (int unsigned i = 0; i < 2; i++) begin
-      checked_d.native_sums[i] = 18'(compared_q.native_sums[2*i]) + 18'(compared_q.native_sums[2*i+1]);
+    if (SkipsIdle && !valid_q[2]) begin
+      checked_d = '0;
+      is_own = 1'b0;
+      is_answered = 1'b0;
+    end else begin
+      is_own = compared_q.is_v6 ? |compared_q.v6_own : |compared_q.v4_own;
+      is_answered = compared_q.is_v6 ? |compared_q.v6_answered : |compared_q.v4_answered;
+      checked_d.is_datagram = compared_q.is_udp && compared_q.udp_bytes >= 16'(UdpBytes) &&
+          compared_q.udp_bytes <= compared_q.bytes && compared_q.ip_bytes == 17'(compared_q.ip_payload_bytes);
+      checked_d.is_for_service = compared_q.is_port && compared_q.is_own_mac && is_answered;
+      checked_d.is_port_refused = compared_q.is_port_refused;
+      checked_d.is_source_refused = compared_q.is_source_special || (!compared_q.is_v6 && |compared_q.v4_broadcast) ||
+                                    (!endpoint_i.loopback && (compared_q.is_source_loopback || is_own));
+      checked_d.is_native = compared_q.udp_bytes >= 16'(UdpBytes + NativeHeaderBytes) && compared_q.is_native_magic;
+      checked_d.ttl = compared_q.ttl;
+      checked_d.udp_bytes = compared_q.udp_bytes;
+      for (int unsigned i = 0; i < 4; i++) begin
+        checked_d.address_sums[i] = 18'(compared_q.address_sums[2*i]) + 18'(compared_q.address_sums[2*i+1]);
+      end
+      checked_d.udp_sum = 19'(compared_q.udp_sums[0]) + 19'(compared_q.udp_sums[1]);
+      for (int unsigned i = 0; i < 2; i++) begin
+        checked_d.native_sums[i] = 18'(compared_q.native_sums[2*i]) + 18'(compared_q.native_sums[2*i+1]);
+      end
     end
   end
 
@@ -357,14 +377,16 @@ module ls_classify
   datagram_t folded_q;
 
   always_ff @(posedge clk_i) begin
-    folded_q <= '0;
-    folded_q.is_final <= summed_q.is_final;
-    folded_q.verdict <= summed_q.verdict;
-    folded_q.reason <= summed_q.reason;
-    folded_q.payload_bytes <= summed_q.payload_bytes;
-    folded_q.headers.partial_sum <= fold(32'(summed_q.partial_sum));
-    folded_q.headers.native_sum <= fold(32'(summed_q.native_sum));
-    folded_q.pseudo_sum <= fold(32'(summed_q.pseudo_sum));
+    if (!SkipsIdle || valid_q[5]) begin
+      folded_q <= '0;
+      folded_q.is_final <= summed_q.is_final;
+      folded_q.verdict <= summed_q.verdict;
+      folded_q.reason <= summed_q.reason;
+      folded_q.payload_bytes <= summed_q.payload_bytes;
+      folded_q.headers.partial_sum <= fold(32'(summed_q.partial_sum));
+      folded_q.headers.native_sum <= fold(32'(summed_q.native_sum));
+      folded_q.pseudo_sum <= fold(32'(summed_q.pseudo_sum));
+    end
   end
 
   always_comb begin

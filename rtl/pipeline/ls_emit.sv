@@ -75,10 +75,6 @@ module ls_emit
     return swapped;
   endfunction
 
-  logic [8*WindowBytes-1:0] body;
-  logic [WindowBytes/2-1:0] mask;
-  assign body = {{8 * (WindowBytes - BodyFirst - BodyBytes) {1'b0}}, decision_i.body, {8 * BodyFirst{1'b0}}};
-  assign mask = {{(WindowBytes - BodyFirst - BodyBytes) / 2{1'b0}}, decision_i.mask, {BodyFirst / 2{1'b0}}};
 
   logic [BeatBits-1:0] rewritten, body_beat;
   logic [BeatBytes/2-1:0] mask_beat;
@@ -86,41 +82,53 @@ module ls_emit
   always_comb begin
     int unsigned payload_at, ip_at;
     logic [15:0] udp_check, ip_check;
+    logic [8*WindowBytes-1:0] body;
+    logic [WindowBytes/2-1:0] mask;
     payload_at = 0;
     ip_at = 0;
     body_beat = '0;
     mask_beat = '0;
-    for (int unsigned i = 0; i < WindowBeats; i++) begin
-      if (beat_index_q == IndexBits'(i)) begin
-        body_beat = body[BeatBits*i+:BeatBits];
-        mask_beat = mask[BeatBytes/2*i+:BeatBytes/2];
+    udp_check = '0;
+    ip_check  = '0;
+    if (SkipsIdle && !(is_joined && decision_i.verdict == VerdictReply)) begin
+      body = '0;
+      mask = '0;
+      rewritten = '0;
+    end else begin
+      body = {{8 * (WindowBytes - BodyFirst - BodyBytes) {1'b0}}, decision_i.body, {8 * BodyFirst{1'b0}}};
+      mask = {{(WindowBytes - BodyFirst - BodyBytes) / 2{1'b0}}, decision_i.mask, {BodyFirst / 2{1'b0}}};
+      for (int unsigned i = 0; i < WindowBeats; i++) begin
+        if (beat_index_q == IndexBits'(i)) begin
+          body_beat = body[BeatBits*i+:BeatBits];
+          mask_beat = mask[BeatBytes/2*i+:BeatBytes/2];
+        end
       end
-    end
-    udp_check = be16(decision_i.udp_check);
-    ip_check  = be16(decision_i.ip_check);
-    rewritten = beat_index_q == 0 ? swap(frame_i.data, decision_i.is_vlan, decision_i.is_v6) : frame_i.data;
-    for (int unsigned i = 0; i < BeatBytes; i++) begin
-      if (mask_beat[i/2]) rewritten[8*i+:8] = body_beat[8*i+:8];
-    end
-    // One case for each position of the headers and each beat, so that the synthesis sees constants.
-    for (int unsigned kind = 0; kind < 4; kind++) begin
-      payload_at = BodyFirst + VlanBytes * (kind % 2) + (Ipv6Bytes - Ipv4Bytes) * (kind / 2);
-      ip_at = EthBytes + VlanBytes * (kind % 2);
-      if ({decision_i.is_v6, decision_i.is_vlan} == 2'(kind)) begin
-        for (int unsigned beat = 0; beat < WindowBeats; beat++) begin
-          if (beat_index_q == IndexBits'(beat)) begin
-            if (decision_i.is_native && (payload_at + NativeHeaderOpAt) / BeatBytes == beat) begin
-              rewritten[8*((payload_at+NativeHeaderOpAt)%BeatBytes)+:8] =
-                  frame_i.data[8*((payload_at+NativeHeaderOpAt)%BeatBytes)+:8] | NativeReplyBit;
-            end
-            if ((payload_at - 2) / BeatBytes == beat) rewritten[8*((payload_at-2)%BeatBytes)+:8] = udp_check[7:0];
-            if ((payload_at - 1) / BeatBytes == beat) rewritten[8*((payload_at-1)%BeatBytes)+:8] = udp_check[15:8];
-            if (kind / 2 == 1) begin
-              if ((ip_at + 7) / BeatBytes == beat) rewritten[8*((ip_at+7)%BeatBytes)+:8] = decision_i.ttl;
-            end else begin
-              if ((ip_at + 8) / BeatBytes == beat) rewritten[8*((ip_at+8)%BeatBytes)+:8] = decision_i.ttl;
-              if ((ip_at + 10) / BeatBytes == beat) rewritten[8*((ip_at+10)%BeatBytes)+:8] = ip_check[7:0];
-              if ((ip_at + 11) / BeatBytes == beat) rewritten[8*((ip_at+11)%BeatBytes)+:8] = ip_check[15:8];
+      udp_check = be16(decision_i.udp_check);
+      ip_check  = be16(decision_i.ip_check);
+      rewritten = beat_index_q == 0 ? swap(frame_i.data, decision_i.is_vlan, decision_i.is_v6) : frame_i.data;
+      for (int unsigned i = 0; i < BeatBytes; i++) begin
+        if (mask_beat[i/2]) rewritten[8*i+:8] = body_beat[8*i+:8];
+      end
+      // One case for each position of the headers and each beat, so that the synthesis sees constants.
+      for (int unsigned kind = 0; kind < 4; kind++) begin
+        payload_at = BodyFirst + VlanBytes * (kind % 2) + (Ipv6Bytes - Ipv4Bytes) * (kind / 2);
+        ip_at = EthBytes + VlanBytes * (kind % 2);
+        if ({decision_i.is_v6, decision_i.is_vlan} == 2'(kind)) begin
+          for (int unsigned beat = 0; beat < WindowBeats; beat++) begin
+            if (beat_index_q == IndexBits'(beat)) begin
+              if (decision_i.is_native && (payload_at + NativeHeaderOpAt) / BeatBytes == beat) begin
+                rewritten[8*((payload_at+NativeHeaderOpAt)%BeatBytes)+:8] =
+                    frame_i.data[8*((payload_at+NativeHeaderOpAt)%BeatBytes)+:8] | NativeReplyBit;
+              end
+              if ((payload_at - 2) / BeatBytes == beat) rewritten[8*((payload_at-2)%BeatBytes)+:8] = udp_check[7:0];
+              if ((payload_at - 1) / BeatBytes == beat) rewritten[8*((payload_at-1)%BeatBytes)+:8] = udp_check[15:8];
+              if (kind / 2 == 1) begin
+                if ((ip_at + 7) / BeatBytes == beat) rewritten[8*((ip_at+7)%BeatBytes)+:8] = decision_i.ttl;
+              end else begin
+                if ((ip_at + 8) / BeatBytes == beat) rewritten[8*((ip_at+8)%BeatBytes)+:8] = decision_i.ttl;
+                if ((ip_at + 10) / BeatBytes == beat) rewritten[8*((ip_at+10)%BeatBytes)+:8] = ip_check[7:0];
+                if ((ip_at + 11) / BeatBytes == beat) rewritten[8*((ip_at+11)%BeatBytes)+:8] = ip_check[15:8];
+              end
             end
           end
         end

@@ -13,6 +13,16 @@ package ls_pipeline_pkg;
 `endif
   localparam int unsigned BeatBits = 8 * BeatBytes;
 
+  // In a simulation with LS_SKIP_IDLE, a stage of the pipeline without a valid entry computes nothing, and its data
+  // registers keep their values, which takes less time. No later stage uses data without their valid bit, so the
+  // streams carry the same beats in the same cycles. In hardware, and in a simulation without it, the stages do not look
+  // at the bit.
+`ifdef LS_SKIP_IDLE
+  localparam bit SkipsIdle = 1'b1;
+`else
+  localparam bit SkipsIdle = 1'b0;
+`endif
+
   // All bytes that decide about a request, and all bytes that a reply changes, are in the first four beats of the
   // frame: headers of at most 66 bytes and a payload of at most 128.
   localparam int unsigned WindowBeats = 4;

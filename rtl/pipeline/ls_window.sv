@@ -57,11 +57,15 @@ module ls_window
   end
 
   always_ff @(posedge clk_i) begin
-    window_o.is_oversize <= is_full;
-    window_o.bytes <= 16'(beats_q) * 16'(BeatBytes) + 16'(kept);
     for (int unsigned i = 0; i < WindowBeats - 1; i++) begin
       if (beat_valid_i && beats_q == CountBits'(i)) earlier_q[i] <= beat_i.data;
-      window_o.data[BeatBits*i+:BeatBits] <= beats_q == CountBits'(i) ? beat_i.data : earlier_q[i];
+    end
+    if (!SkipsIdle || valid_d) begin
+      window_o.is_oversize <= is_full;
+      window_o.bytes <= 16'(beats_q) * 16'(BeatBytes) + 16'(kept);
+      for (int unsigned i = 0; i < WindowBeats - 1; i++) begin
+        window_o.data[BeatBits*i+:BeatBits] <= beats_q == CountBits'(i) ? beat_i.data : earlier_q[i];
+      end
     end
     // The window of a longer frame keeps its last beat.
     if (beat_valid_i && beats_q <= CountBits'(WindowBeats - 1)) begin

@@ -69,7 +69,7 @@ module ls_spv_commands
     else valid_q <= s_command_valid_i && s_command_ready_o;
   end
 
-  always_ff @(posedge clk_i) command_q <= s_command_i;
+  always_ff @(posedge clk_i) if (!SkipsIdle || s_command_valid_i) command_q <= s_command_i;
 
   // ---- table ----
 
@@ -84,17 +84,19 @@ module ls_spv_commands
   end
 
   always_ff @(posedge clk_i) begin
-    line_index_o <= command_q.index[LineBits-1:0];
-    line_generation_o <= command_q.first;
-    line_block_o <= command_q.second[BlockBits-1:0];
-    line_txid_o <= command_q.value;
-    block_index_o <= command_q.index[BlockBits-1:0];
-    block_o.generation <= command_q.first;
-    block_o.root_sum <= command_q.second[15:0];
-    block_o.root <= command_q.value;
-    block_o.height <= staged_height_q;
-    block_o.hash_sum <= staged_sum_q;
-    block_o.hash <= staged_hash_q;
+    if (!SkipsIdle || valid_q) begin
+      line_index_o <= command_q.index[LineBits-1:0];
+      line_generation_o <= command_q.first;
+      line_block_o <= command_q.second[BlockBits-1:0];
+      line_txid_o <= command_q.value;
+      block_index_o <= command_q.index[BlockBits-1:0];
+      block_o.generation <= command_q.first;
+      block_o.root_sum <= command_q.second[15:0];
+      block_o.root <= command_q.value;
+      block_o.height <= staged_height_q;
+      block_o.hash_sum <= staged_sum_q;
+      block_o.hash <= staged_hash_q;
+    end
     if (valid_q && command_q.op == CommandBlockHash) begin
       staged_height_q <= command_q.first;
       staged_sum_q <= command_q.second[15:0];

@@ -118,7 +118,8 @@ module ls_spv_core
 
   ls_ram_fifo #(
       .T(beat_t),
-      .Depth(FrameFifoBeats)
+      .Depth(FrameFifoBeats),
+      .SkipsIdle(SkipsIdle)
   ) u_frames (
       .clk_i,
       .rst_ni,

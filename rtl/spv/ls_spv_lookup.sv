@@ -88,7 +88,7 @@ module ls_spv_lookup
 
   always_ff @(posedge clk_i) begin
     begun_q <= begun_d;
-    txid_q  <= txid_i;
+    if (!SkipsIdle || valid_i) txid_q <= txid_i;
   end
 
   // The hash begins one cycle before begun_q, so one cycle of it is already over there.
@@ -104,15 +104,18 @@ module ls_spv_lookup
       .Cycles(HashCycles - 1)
   ) u_hash_delay (
       .clk_i,
+      .valid_i(1'b1),
       .data_i(begun_q),
       .data_o(hashed)
   );
 
   ls_delay #(
       .T(logic [255:0]),
-      .Cycles(HashCycles - 1)
+      .Cycles(HashCycles - 1),
+      .SkipsIdle(SkipsIdle)
   ) u_txid_delay (
       .clk_i,
+      .valid_i(begun_q.valid),
       .data_i(txid_q),
       .data_o(hashed_txid)
   );
@@ -136,10 +139,10 @@ module ls_spv_lookup
   always_ff @(posedge clk_i) begin
     first_line_q <= first_line;
     addressed_q <= hashed;
-    addressed_txid_q <= hashed_txid;
+    if (!SkipsIdle || hashed.valid) addressed_txid_q <= hashed_txid;
   end
 
-  line_t [Ways-1:0] lines;
+  line_t lines[Ways];
   line_t written_line;
   logic [1:0] way_at;  // position of the first line of the set among the four that are read together
 
@@ -151,12 +154,14 @@ module ls_spv_lookup
     ls_ram #(
         .Width($bits(line_t)),
         .Depth(1 << CellBits),
-        .Style(LineStyle)
+        .Style(LineStyle),
+        .SkipsIdle(SkipsIdle)
     ) u_lines (
         .clk_i,
         .write_i((line_write_i && line_index_i[1:0] == 2'(way)) || line_clear_i),
         .write_address_i(line_index_i[LineBits-1:2]),
         .write_data_i(written_line),
+        .read_i(addressed_q.valid),
         .read_address_i(first_line_q[LineBits-1:2]),
         .read_data_o(lines[way])
     );
@@ -167,6 +172,7 @@ module ls_spv_lookup
       .Cycles(RamCycles)
   ) u_way_delay (
       .clk_i,
+      .valid_i(1'b1),
       .data_i(first_line_q[1:0]),
       .data_o(way_at)
   );
@@ -176,15 +182,18 @@ module ls_spv_lookup
       .Cycles(RamCycles)
   ) u_line_delay (
       .clk_i,
+      .valid_i(1'b1),
       .data_i(addressed_q),
       .data_o(read)
   );
 
   ls_delay #(
       .T(logic [255:0]),
-      .Cycles(RamCycles)
+      .Cycles(RamCycles),
+      .SkipsIdle(SkipsIdle)
   ) u_line_txid_delay (
       .clk_i,
+      .valid_i(addressed_q.valid),
       .data_i(addressed_txid_q),
       .data_o(read_txid)
   );
@@ -205,11 +214,13 @@ module ls_spv_lookup
 
   always_ff @(posedge clk_i) begin
     compared_q <= read;
-    for (int unsigned i = 0; i < Ways; i++) begin
-      is_first_word_q[i] <= in_set[i] && lines[i].txid[63:0] == read_txid[63:0];
-      is_whole_q[i] <= lines[i].txid == read_txid;
-      generations_q[i] <= lines[i].generation;
-      blocks_q[i] <= lines[i].block;
+    if (!SkipsIdle || read.valid) begin
+      for (int unsigned i = 0; i < Ways; i++) begin
+        is_first_word_q[i] <= in_set[i] && lines[i].txid[63:0] == read_txid[63:0];
+        is_whole_q[i] <= lines[i].txid == read_txid;
+        generations_q[i] <= lines[i].generation;
+        blocks_q[i] <= lines[i].block;
+      end
     end
   end
 
@@ -269,15 +280,18 @@ module ls_spv_lookup
         .Cycles(RamCycles + 2)
     ) u_first_delay (
         .clk_i,
+        .valid_i(1'b1),
         .data_i(first_line_q),
         .data_o(match_first_o)
     );
 
     ls_delay #(
         .T(logic [255:0]),
-        .Cycles(2)
+        .Cycles(2),
+        .SkipsIdle(SkipsIdle)
     ) u_match_txid_delay (
         .clk_i,
+        .valid_i(read.valid),
         .data_i(read_txid),
         .data_o(match_txid_o)
     );
@@ -300,12 +314,14 @@ module ls_spv_lookup
   ls_ram #(
       .Width($bits(block_t)),
       .Depth(1 << BlockBits),
-      .Style(BlockStyle)
+      .Style(BlockStyle),
+      .SkipsIdle(SkipsIdle)
   ) u_blocks (
       .clk_i,
       .write_i(block_write_i),
       .write_address_i(block_index_i),
       .write_data_i(block_i),
+      .read_i(match.valid),
       .read_address_i(match.slot[BlockBits-1:0]),
       .read_data_o(block)
   );
@@ -315,6 +331,7 @@ module ls_spv_lookup
       .Cycles(RamCycles)
   ) u_found_delay (
       .clk_i,
+      .valid_i(1'b1),
       .data_i({match.is_found, match.generation}),
       .data_o({is_found, generation})
   );
@@ -324,6 +341,7 @@ module ls_spv_lookup
       .Cycles(RamCycles)
   ) u_block_delay (
       .clk_i,
+      .valid_i(1'b1),
       .data_i(matched),
       .data_o(fetched)
   );
@@ -354,11 +372,13 @@ module ls_spv_lookup
   end
 
   always_ff @(posedge clk_i) begin
-    request_o <= request_d;
-    block_o <= block;
-    tip_hash_o <= control_i.tip_hash;
-    tip_height_o <= control_i.tip_height;
-    tip_sum_o <= control_i.tip_sum;
+    if (!SkipsIdle || fetched.valid) begin
+      request_o <= request_d;
+      block_o <= block;
+      tip_hash_o <= control_i.tip_hash;
+      tip_height_o <= control_i.tip_height;
+      tip_sum_o <= control_i.tip_sum;
+    end
   end
 
 endmodule

@@ -45,7 +45,9 @@ module ls_spv_reply
 
   always_comb begin
     payload_d = '0;
-    if (request_i.is_native) begin
+    if (SkipsIdle && !valid_i) begin
+      payload_d = '0;
+    end else if (request_i.is_native) begin
       payload_d[NativeAt+8*RootReplyRootAt+:256] = block_i.root;
       payload_d[NativeAt+8*RootReplyBlockHashAt+:256] = block_i.hash;
       payload_d[NativeAt+8*RootReplyTipHashAt+:256] = tip_hash_i;
@@ -59,12 +61,14 @@ module ls_spv_reply
   end
 
   always_ff @(posedge clk_i) begin
-    request_q[0] <= request_i;
-    payload_q <= payload_d;
-    ttl_q <= ttl_d;
-    sum_q <= 19'(request_i.headers.partial_sum) + 19'(block_i.root_sum) +
-             (request_i.is_native ?
-              19'(request_i.headers.native_sum) + 19'(block_i.hash_sum) + 19'(tip_sum_i) : 19'd0);
+    if (!SkipsIdle || valid_i) begin
+      request_q[0] <= request_i;
+      payload_q <= payload_d;
+      ttl_q <= ttl_d;
+      sum_q <= 19'(request_i.headers.partial_sum) + 19'(block_i.root_sum) +
+               (request_i.is_native ?
+                19'(request_i.headers.native_sum) + 19'(block_i.hash_sum) + 19'(tip_sum_i) : 19'd0);
+    end
   end
 
   // ---- stage 2: checksums, first shift ----
@@ -94,12 +98,14 @@ module ls_spv_reply
   end
 
   always_ff @(posedge clk_i) begin
-    request_q[1] <= request_q[0];
-    udp_check_q <= udp_check_d;
-    ip_check_q <= ip_check_d;
-    ttl_2_q <= ttl_q;
-    mask_q <= request_q[0].headers.is_vlan ? {mask, {VlanBytes / 2{1'b0}}} : {{VlanBytes / 2{1'b0}}, mask};
-    body_q <= request_q[0].headers.is_vlan ? {payload_q, {8 * VlanBytes{1'b0}}} : {{8 * VlanBytes{1'b0}}, payload_q};
+    if (!SkipsIdle || valid_q[0]) begin
+      request_q[1] <= request_q[0];
+      udp_check_q <= udp_check_d;
+      ip_check_q <= ip_check_d;
+      ttl_2_q <= ttl_q;
+      mask_q <= request_q[0].headers.is_vlan ? {mask, {VlanBytes / 2{1'b0}}} : {{VlanBytes / 2{1'b0}}, mask};
+      body_q <= request_q[0].headers.is_vlan ? {payload_q, {8 * VlanBytes{1'b0}}} : {{8 * VlanBytes{1'b0}}, payload_q};
+    end
   end
 
   // ---- stage 3: second shift, verdict ----
@@ -117,7 +123,9 @@ module ls_spv_reply
     decision_d.udp_check = udp_check_q;
     decision_d.mask = '0;
     decision_d.body = '0;
-    if (request_q[1].headers.is_v6) begin
+    if (SkipsIdle && !valid_q[1]) begin
+      decision_d.mask = '0;
+    end else if (request_q[1].headers.is_v6) begin
       decision_d.mask[V6Shift/2+:(VlanBytes+RootBytes)/2] = mask_q;
       decision_d.body[8*V6Shift+:8*(VlanBytes+RootBytes)] = body_q;
     end else begin
@@ -149,10 +157,12 @@ module ls_spv_reply
   end
 
   always_ff @(posedge clk_i) begin
-    decision_o <= decision_d;
-    reason_q <= request_q[1].reason;
-    counts_o <= counts_d;
-    counter_o <= counter_d;
+    if (!SkipsIdle || valid_q[1]) begin
+      decision_o <= decision_d;
+      reason_q <= request_q[1].reason;
+      counts_o <= counts_d;
+      counter_o <= counter_d;
+    end
   end
 
   assign valid_o  = valid_q[2];

@@ -78,8 +78,10 @@ module ls_spv_request
   end
 
   always_ff @(posedge clk_i) begin
-    request_o <= request_d;
-    txid_o <= txid_d;
+    if (!SkipsIdle || valid_i) begin
+      request_o <= request_d;
+      txid_o <= txid_d;
+    end
   end
 
 endmodule

@@ -142,6 +142,7 @@ module ls_transfer_session
       .write_i(write),
       .write_address_i(written_slot),
       .write_data_i(written),
+      .read_i(1'b1),
       .read_address_i(address),
       .read_data_o(read)
   );

@@ -18,6 +18,10 @@
 
 double sc_time_stamp() { return 0; }
 
+// Evaluation in the code that Verilator makes. Vls_sim::eval also flushes the queue of messages of Verilator's threads,
+// which takes two locks; this model has no threads, so its messages do not wait in a queue.
+void Vls_sim___024root___eval(Vls_sim___024root *);
+
 namespace {
 
 constexpr size_t kBeatBytes = 64;
@@ -50,6 +54,7 @@ struct Output {
     }
     void note(bool waits, bool now_last, uint64_t now_keep, const void *now_data) {
         was_waiting = waits;
+        if (!waits) return;
         last = now_last;
         keep = now_keep;
         memcpy(data, now_data, kBeatBytes);
@@ -116,6 +121,8 @@ struct ls_sim {
     ls::Memory memory{LS_SIM_MEMORY};  // log2 of its number of lines
 #endif
 
+    // Only after top.eval(), which initializes the model.
+    void eval() { Vls_sim___024root___eval(top.rootp); }
     void settle() {
         top.clk_i = 0;
 #ifdef LS_SIM_TRANSFER
@@ -124,7 +131,7 @@ struct ls_sim {
 #ifdef LS_SIM_MEMORY
         memory.drive(top);
 #endif
-        top.eval();
+        eval();
     }
     void edge() {
 #ifdef LS_SIM_TRANSFER
@@ -136,7 +143,7 @@ struct ls_sim {
         if (!fault) fault = memory.fault();
 #endif
         top.clk_i = 1;
-        top.eval();
+        eval();
         cycles++;
     }
 };
@@ -158,6 +165,8 @@ struct ls_sim *ls_sim_new(void) {
     sim->top.m_axis_network_tready = 0;
     sim->top.m_axis_host_tready = 0;
     sim->top.now_ns_i = 0;
+    sim->top.clk_i = 0;
+    sim->top.eval();
     for (int i = 0; i < 4; i++) {
         sim->settle();
         sim->edge();
