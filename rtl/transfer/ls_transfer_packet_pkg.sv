@@ -101,8 +101,13 @@ package ls_transfer_packet_pkg;
   // Requests of sessions that are remembered with their replies, and how many of them may be under way. A request whose
   // slot was read while another one of its session was under way finds that one among them: since then, no more than
   // four others (the requests before it that had been read, too) became under way.
+`ifdef LS_TRANSFER_SMALL
+  localparam int unsigned Recent = 8;
+  localparam int unsigned UnderWay = 4;
+`else
   localparam int unsigned Recent = 16;
   localparam int unsigned UnderWay = 12;
+`endif
   localparam int unsigned RecentBits = $clog2(Recent);
 
   // What the end of a request's way needs to know about its session.
