@@ -20,7 +20,9 @@ module ls_transfer_session_proof
   import ls_pkg::*;
   import ls_transfer_pkg::*;
   import ls_transfer_packet_pkg::*;
-(
+#(
+    parameter bit OneSession = 1'b0  // all requests are of one session, and the host gives no orders
+) (
     input logic clk_i,
     input logic rst_ni,
 
@@ -163,10 +165,16 @@ module ls_transfer_session_proof
   // ---- reference ----
 
   session_t [Sessions-1:0] sessions_q, content;
-  session_t session, wanted;
+  session_t session, after, wanted;
   logic was_known;
 
   assign session = sessions_q[issued.slot[0]];
+  // An executed request changes all but token and claim.
+  always_comb begin
+    after = left_session;
+    after.token = session.token;
+    after.claimed = session.claimed;
+  end
   for (genvar i = 0; i < int'(Sessions); i++) begin : gen_content
     assign content[i] = dut.u_table.memory[i];
   end
@@ -202,13 +210,7 @@ module ls_transfer_session_proof
       end
       if (leaves) begin
         read_q <= read_q + 1'b1;
-        if (left_writes) begin
-          sessions_q[issued.slot[0]].session_sequence <= 64'(issued.number);
-          sessions_q[issued.slot[0]].sum <= 64'(issued.sum);
-          sessions_q[issued.slot[0]].count <= 16'd1;
-          sessions_q[issued.slot[0]].code <= left_session.code;
-          sessions_q[issued.slot[0]].amount <= left_session.amount;
-        end
+        if (left_writes) sessions_q[issued.slot[0]] <= after;
       end
       if (order_valid && order_ready) begin
         wanted <= sessions_q[order.slot[0]];
@@ -227,22 +229,29 @@ module ls_transfer_session_proof
   initial is_first_q = 1'b1;
 
   always_comb begin
+    session_t one;
+    one = '0;
     assume (rst_ni != is_first_q);
     if (is_first_q) begin
       assume (!dut.write);  // registers have no value yet
       for (int unsigned i = 0; i < Sessions; i++) begin
-        assume (content[i] == session_of({
-                content[i].amount[0],
-                content[i].code[1:0],
-                content[i].sum[1:0],
-                content[i].session_sequence[2:0],
-                content[i].token[1:0],
-                content[i].count[1:0],
-                content[i].claimed
+        one = content[i];
+        assume (one == session_of({
+                one.amount[0],
+                one.code[1:0],
+                2'(one.sum),
+                one.session_sequence[2:0],
+                one.token[1:0],
+                one.count[1:0],
+                one.claimed
             }));
       end
     end
     assume (!ready_i || 32'(write_q - read_q) < Queue);
+    if (OneSession) begin
+      assume (is_session_i && slot_i == '0 && token_i == 2'd1 && !order_valid_i && is_leased_i);
+      if (is_first_q) assume (content[0].token == 64'd1 && !content[0].claimed);
+    end
     assume (!order_valid || is_empty);
   end
 

@@ -206,6 +206,15 @@ module ls_transfer_core
   replay_t replay;
   context_t replied;
 
+  // Request that the store has, or that waits for requests in the store before it.
+  typedef struct packed {
+    context_t about;
+    extra_t   extra;
+    replay_t  replay;
+  } issued_t;
+
+  issued_t issued;
+
   always_ff @(posedge clk_i) is_leased_q <= rst_ni && now_ns_i < control.lease_until_ns;
   session_t session_left;
   session_order_t session_response;
@@ -260,16 +269,9 @@ module ls_transfer_core
 
   // ---- store ----
 
-  typedef struct packed {
-    context_t about;
-    extra_t   extra;
-    replay_t  replay;
-  } issued_t;
-
   logic operation_valid, operation_ready, result_valid, result_ready, record_valid, record_ready;
   logic issue, issued_valid, issued_ready, issues_ready, needs_store, needs_result;
   logic [$clog2(Issued):0] unused_issued;
-  issued_t issued;
   result_t result;
   record_t record;
   response_t response;

@@ -178,7 +178,7 @@ module ls_transfer_session
   stored_t replies[Recent];
   logic [Recent-1:0] is_same, ordered;
   logic is_recent, is_recent_q, is_unsure;
-  place_t newest, newest_q;
+  place_t newest, newest_q, age;
   logic [63:0] last, last_q;
   stored_t remembered;
   logic adds, done;
@@ -195,7 +195,9 @@ module ls_transfer_session
     newest = '0;
     for (int unsigned i = 0; i < Recent; i++) if (ordered[i]) newest = place_t'(i) + next_q[RecentBits-1:0];
     is_recent = |is_same;
-    is_unsure = is_recent && !sure_q[newest] && count_t'(place_t'(newest - first_q[RecentBits-1:0])) < under_way;
+    // Its number among those under way; one that has left has a larger number.
+    age = newest - first_q[RecentBits-1:0];
+    is_unsure = is_recent && !sure_q[newest] && count_t'(age) < under_way;
     last = is_recent ? sequences[newest] : content.session_sequence;
   end
 
