@@ -2,7 +2,8 @@
 """Measures the simulated NIC of `transfer`: cycles for each frame, latency in cycles, fills in each cycle. Prints one
 JSON object. Every verdict is checked.
 
-A hazard distance of n means that every n-th request moves units between the same two accounts.
+A hazard distance of n means that every n-th request moves units between the same two accounts. A distance of n cycles
+means that a request of the same session comes every n cycles; frames of one beat for others fill the time between.
 """
 
 import json
@@ -13,6 +14,7 @@ from lineside_rtl import folded_sum, register
 from lineside_transfer import SESSIONS, Account, Session, TransferHost, TransferNic, command
 
 COUNT = 20_000
+BEATS = 3  # of a request of a session over IPv4
 ISSUE, TRANSFER, REFER = 2, 3, 4
 TOKEN = 0x1122334455667788
 
@@ -24,7 +26,7 @@ def packet(payload: bytes, **how) -> bytes:
     sent[udp + 2 : udp + 4] = (7702).to_bytes(2, "big")
     addresses = sent[udp - 32 : udp] if how.get("v6") else sent[udp - 8 : udp]
     check = 0xFFFF - folded_sum(bytes(addresses) + b"\0\x11" + bytes(sent[udp + 4 : udp + 6]) + bytes(sent[udp:]))
-    sent[udp + 6 : udp + 8] = check.to_bytes(2, "big")
+    sent[udp + 6 : udp + 8] = (check or 0xFFFF).to_bytes(2, "big")
     return bytes(sent)
 
 
@@ -86,25 +88,36 @@ def main():
         cases[f"TRANSFER, native, IPv4, sessions in turn: {sessions}"] = (first + frames, "reply")
     frames = [clients.transfer(at % SESSIONS, v6=True, vlan=True) for at in range(COUNT + 1)]
     cases["TRANSFER, native, IPv6, VLAN"] = (frames, "reply")
+    for distance in range(4, 21):
+        fillers = [bytes(60)] * (distance - BEATS)
+        frames = [frame for _ in range(COUNT // (distance - BEATS + 1)) for frame in (clients.transfer(0), *fillers)]
+        cases[f"TRANSFER, native, IPv4, one session, distance in cycles: {distance}"] = (frames, None)
+    frames = [frame for _ in range(COUNT // 2) for frame in (clients.transfer(0), paper(TRANSFER, 2, 3, 1))]
+    cases["TRANSFER, native of one session and paper in turn, IPv4"] = (frames, "reply")
     result = {"clock_hz_assumed": CLOCK_HZ, "frames": COUNT, "cases": {}}
     for name, (frames, verdict) in cases.items():
         nic.run(frames[:1])
         # The requests of sessions are not repeated.
-        sent = frames[1:] if len(frames) > COUNT else (frames * (COUNT // len(frames) + 1))[:COUNT]
+        is_repeated = len(frames) < COUNT // 2
+        sent = (frames * (COUNT // len(frames) + 1))[:COUNT] if is_repeated else frames[1:]
         latency = nic.latency()
         busy = nic.counters()["busy"] + nic.counters()["refusals"]
         left = nic.run(sent)
         cycles = nic.cycles
         assert not verdict or all(one.verdict == verdict for one in left), name
+        is_request = [len(frame) > len(bytes(60)) for frame in sent]
+        wanted = ["reply" if one else "forward" for one in is_request]
+        assert verdict or [one.verdict for one in left] == wanted, name
         assert busy == nic.counters()["busy"] + nic.counters()["refusals"], name
         nic.records()
         # The pipeline fills once; the rest is the throughput.
         result["cases"][name] = {
-            "bytes": len(sent[0]),
-            "beats": (len(sent[0]) + 63) // 64,
-            "cycles_per_frame": round((cycles - latency) / COUNT, 4),
+            "bytes": len(frames[0]),
+            "beats": (len(frames[0]) + 63) // 64,
+            "cycles_per_frame": round((cycles - latency) / len(sent), 4),
+            "cycles_per_request": round((cycles - latency) / max(1, sum(is_request)), 4),
             "latency_cycles": latency,
-            "million_frames_per_s_at_clock": round(COUNT / (cycles - latency) * CLOCK_HZ / 1e6, 2),
+            "million_frames_per_s_at_clock": round(len(sent) / (cycles - latency) * CLOCK_HZ / 1e6, 2),
         }
     value = struct.pack("<4Q", 1, 0, 0, 1)
     fills = [command("transfer_fill", 0, 0, 0, value, (1 + at % 32).to_bytes(16, "big")) for at in range(4096)]

@@ -11,7 +11,8 @@
 // The input is stopped when an output does not accept frames, and when requests come faster than the store executes
 // them, one every two cycles. A record stream that stops makes operations `busy` and stops nothing. A response stream
 // that stops holds back the commands after it.
-// Latency: 37 or 38 cycles from the last beat in to the first beat out if the store answers, otherwise 18.
+// Latency: 37 or 38 cycles from the last beat in to the first beat out if the store answers, 48 cycles for requests of
+// sessions, otherwise 18.
 // Throughput: one beat in each cycle, and one request to the store every two cycles.
 // Counters: the counters of the XDP program, 64 bits each, in the order of spec/transfer.toml and spec/common.toml.
 
@@ -150,7 +151,6 @@ module ls_transfer_core
   logic datagram_valid, request_valid, queued_valid, queued_ready, requests_ready;
   datagram_t datagram;
   request_t request, queued;
-  logic [8*OperationBytes-1:0] words;
   logic [$clog2(Decisions):0] unused_requests;
 
   ls_classify u_classify (
@@ -170,8 +170,7 @@ module ls_transfer_core
       .valid_i(datagram_valid),
       .datagram_i(datagram),
       .valid_o(request_valid),
-      .request_o(request),
-      .words_o(words)
+      .request_o(request)
   );
 
   // All frames that are under way have a place here, so nothing before the queue waits.
@@ -192,23 +191,42 @@ module ls_transfer_core
 
   // ---- sessions ----
 
-  logic sum_valid, sum_ready, chosen_valid, chosen_ready, done, done_writes;
+  // Cycles of ls_transfer_request.
+  localparam int unsigned RequestCycles = 3;
+  localparam int unsigned OperationAt = 8 * (NativeHeaderBytes + ExecuteHeadBytes);
+
+  logic sum_valid, sum_ready, chosen_valid, chosen_ready;
+  logic left_valid, left_ready, left_writes, is_store_full, may_forward, stored_is_same;
+  code_e stored_code;
+  amount_t stored_amount;
   logic session_response_valid, session_response_ready, session_response_known;
   logic [63:0] sum;
   logic is_leased_q;
   request_t chosen;
+  replay_t replay;
+  context_t replied;
+
+  // Request that the store has, or that waits for requests in the store before it.
+  typedef struct packed {
+    context_t about;
+    extra_t   extra;
+    replay_t  replay;
+  } issued_t;
+
+  issued_t issued;
 
   always_ff @(posedge clk_i) is_leased_q <= rst_ni && now_ns_i < control.lease_until_ns;
-  session_t session_after;
+  session_t session_left;
   session_order_t session_response;
 
   ls_transfer_sum #(
-      .Depth(Decisions)
+      .Depth(Decisions),
+      .Lead (RequestCycles)
   ) u_sum (
       .clk_i,
       .rst_ni,
       .valid_i(request_valid && request.about.is_execute && request.about.outcome == OutcomeStore),
-      .words_i(words),
+      .words_i(datagram.payload[OperationAt+:8*OperationBytes]),
       .valid_o(sum_valid),
       .ready_i(sum_ready),
       .sum_o(sum)
@@ -225,15 +243,21 @@ module ls_transfer_core
       .valid_i(queued_valid),
       .ready_o(queued_ready),
       .request_i(queued),
-      .sum_valid_i(sum_valid),
-      .sum_ready_o(sum_ready),
-      .sum_i(sum),
       .valid_o(chosen_valid),
       .ready_i(chosen_ready),
       .request_o(chosen),
-      .done_i(done),
-      .done_writes_i(done_writes),
-      .session_i(session_after),
+      .replay_o(replay),
+      .is_full_i(is_store_full),
+      .may_forward_i(may_forward),
+      .left_valid_i(left_valid),
+      .left_ready_o(left_ready),
+      .left_replay_i(issued.replay),
+      .left_outcome_i(issued.about.outcome),
+      .left_writes_i(left_writes),
+      .left_session_i(session_left),
+      .stored_is_same_o(stored_is_same),
+      .stored_code_o(stored_code),
+      .stored_amount_o(stored_amount),
       .order_valid_i(session_order_valid && is_idle),
       .order_ready_o(session_order_ready),
       .order_i(session_order),
@@ -245,22 +269,17 @@ module ls_transfer_core
 
   // ---- store ----
 
-  typedef struct packed {
-    context_t about;
-    extra_t   extra;
-  } issued_t;
-
   logic operation_valid, operation_ready, result_valid, result_ready, record_valid, record_ready;
   logic issue, issued_valid, issued_ready, issues_ready, needs_store, needs_result;
   logic [$clog2(Issued):0] unused_issued;
-  issued_t issued;
   result_t result;
   record_t record;
   response_t response;
   logic response_valid, response_ready;
   logic [5:0] orders_q;  // orders of the store without a response
   logic [63:0] records_q;  // records since reset
-  extra_t extra;
+  extra_t extra, extra_left;
+  logic [63:0] next_sequence_q;
 
   assign needs_store = chosen.about.outcome == OutcomeStore;
   assign operation_valid = chosen_valid && needs_store && issues_ready;
@@ -274,7 +293,6 @@ module ls_transfer_core
     if (chosen.about.is_execute) begin
       extra.command = chosen.packet.command;
       extra.session_sequence = chosen.about.session_sequence;
-      extra.sum = sum;
       extra.nonce = chosen.packet.nonce;
       extra.timestamp = chosen.packet.timestamp;
       extra.uuid = chosen.packet.uuid;
@@ -306,7 +324,9 @@ module ls_transfer_core
       .order_i(order),
       .response_valid_o(response_valid),
       .response_ready_i(response_ready),
-      .response_o(response)
+      .response_o(response),
+      .is_full_o(is_store_full),
+      .may_forward_o(may_forward)
   );
 
   // Requests in the order of the frames; some wait for their result.
@@ -318,7 +338,7 @@ module ls_transfer_core
       .rst_ni,
       .valid_i(issue),
       .ready_o(issues_ready),
-      .data_i ('{about: chosen.about, extra: extra}),
+      .data_i ('{about: chosen.about, extra: extra, replay: replay}),
       .valid_o(issued_valid),
       .ready_i(issued_ready),
       .data_o (issued),
@@ -326,18 +346,38 @@ module ls_transfer_core
   );
 
   assign needs_result = issued.about.outcome == OutcomeStore;
-  assign issued_ready = !needs_result || result_valid;
-  assign result_ready = issued_valid && needs_result;
-  // The session of an executed request; claim and token stay.
-  assign done = result_valid && result_ready && issued.about.is_execute;
-  assign done_writes = !result.forward && !result.is_full;
+  // A request of a session leaves with its checksum.
+  assign left_valid = issued_valid && issued.replay.has_sum && sum_valid && (!needs_result || result_valid);
+  assign issued_ready = issued.replay.has_sum ? left_valid && left_ready : !needs_result || result_valid;
+  assign result_ready = issued_valid && needs_result && (!issued.replay.has_sum || sum_valid);
+  assign sum_ready = left_valid && left_ready;
+  // The session of an executed request; claim and token stay. A repetition has what its slot stored.
+  assign left_writes = needs_result && !result.forward && !result.is_full;
   always_comb begin
-    session_after = '0;
-    session_after.count = 16'd1;
-    session_after.session_sequence = issued.extra.session_sequence;
-    session_after.sum = issued.extra.sum;
-    session_after.code = result.code;
-    session_after.amount = result.balance;
+    session_left = '0;
+    session_left.count = 16'd1;
+    session_left.session_sequence = issued.extra.session_sequence;
+    session_left.sum = sum;
+    session_left.code = needs_result ? result.code : issued.about.code;
+    session_left.amount = needs_result ? result.balance : issued.about.amount;
+    extra_left = issued.extra;
+    extra_left.sum = issued.replay.has_sum ? sum : '0;
+  end
+
+  // A repetition waits for a cycle in which its checksum is compared, so this is its own number.
+  always_ff @(posedge clk_i) next_sequence_q <= issued.about.session_sequence + 1'b1;
+  always_comb begin
+    replied = issued.about;
+    if (issued.about.outcome == OutcomeStored) begin
+      replied.code = stored_code;
+      replied.amount = stored_amount;
+      if (!stored_is_same) begin
+        replied.outcome = OutcomeStatus;
+        replied.status = 4'(StatusReused);
+        replied.session_sequence = next_sequence_q;
+        replied.code = CodeIdReused;
+      end
+    end
   end
 
   ls_transfer_records #(
@@ -346,7 +386,7 @@ module ls_transfer_core
       .clk_i,
       .rst_ni,
       .extra_push_i(result_valid && result_ready && result.recorded),
-      .extra_i(issued.extra),
+      .extra_i(extra_left),
       .record_valid_i(record_valid),
       .record_ready_o(record_ready),
       .record_i(record),
@@ -412,7 +452,7 @@ module ls_transfer_core
       .rst_ni,
       .mode_i(control.mode),
       .valid_i(issued_valid && issued_ready),
-      .context_i(issued.about),
+      .context_i(replied),
       .result_i(result),
       .valid_o(decided_valid),
       .decision_o(decided),

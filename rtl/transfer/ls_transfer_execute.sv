@@ -37,7 +37,8 @@ module ls_transfer_execute
     output slot_t   slot_o,
     output result_t result_o,
     output record_t record_o,
-    output cell_t   cell_o      // source cell after an order
+    output cell_t   cell_o,     // source cell after an order
+    output logic    is_claimed_o  // the host has claimed an account
 `ifdef FORMAL,
     output slot_t [2:0] stages_o  // newest first
 `endif
@@ -206,6 +207,7 @@ module ls_transfer_execute
   record_t record_d, record_q;
   cell_t cell_d, cell_q;
   slot_t slot_q;
+  logic [CellBits:0] claims_d, claims_q;  // number of claimed accounts
 
   assign is_operation = operand_q.slot.valid && !operand_q.slot.is_order;
   assign is_numbered  = operation.number != '0;
@@ -379,13 +381,27 @@ module ls_transfer_execute
     end
   end
 
+  // An operation leaves the claim of an account as it is, and creates an account without one.
+  always_comb begin
+    claims_d = claims_q;
+    if (operand_q.slot.valid && operand_q.slot.is_order) begin
+      if ((operand_q.found && operand_q.slot.kind != OrderRemove) || operand_q.is_new)
+        claims_d = claims_d + (CellBits + 1)'(source_next.claimed);
+      if (operand_q.found) claims_d = claims_d - (CellBits + 1)'(source_q.claimed);
+    end
+  end
+
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       slot_q.valid <= 1'b0;
       source_write_enable_q <= 1'b0;
       destination_write_enable_q <= 1'b0;
       credit_q <= '0;
+      claims_q <= '0;
+      is_claimed_o <= 1'b0;
     end else if (!phase_i) begin
+      claims_q <= claims_d;
+      is_claimed_o <= claims_d != '0;
       slot_q <= operand_q.slot;
       source_write_enable_q <= source_write;
       destination_write_enable_q <= destination_write;
@@ -485,7 +501,9 @@ module ls_transfer_execute
       end
     end else begin
       assume (!rst_ni && !phase_i);  // the last cycle of the reset
-      for (int unsigned i = 0; i < Cells; i++) if (live_q[i]) assume (is_possible(content[i]));
+      for (int unsigned i = 0; i < Cells; i++) begin
+        if (live_q[i]) assume (is_possible(content[i]) && !content[i].claimed);
+      end
     end
     if (past_valid_q) assume (rst_ni);
     assume (!(source_found_i && source_new_i));
@@ -517,6 +535,13 @@ module ls_transfer_execute
         ({1'b0, account.balance} + {1'b0, account.held_in}) <= {1'b0, {AmountBits{1'b1}}};
   endfunction
 
+  logic [CellBits:0] claims;
+
+  always_comb begin
+    claims = '0;
+    for (int unsigned i = 0; i < Cells; i++) claims += (CellBits + 1)'(live_q[i] && accounts_q[i].claimed);
+  end
+
   // Amount by which the sum of all balances may change.
   always_comb begin
     added = '0;
@@ -529,6 +554,7 @@ module ls_transfer_execute
   always_comb begin
     // The memory, with the writes that are under way, is what the operations before have left.
     if (rst_ni && past_valid_q) begin
+      assert (claims_q == claims && is_claimed_o == (claims != '0));
       for (int unsigned i = 0; i < Cells; i++) begin
         if (live_q[i]) begin
           // What is held can be paid, and what is to come fits.
@@ -564,6 +590,8 @@ module ls_transfer_execute
       if (operand_q.slot.is_busy || operation.refused != CodeDone || is_reading ||
           result_d.forward || result_d.repeated)
         assert (!source_write && !destination_write);
+      // Only a claimed account makes an operation one of the host.
+      if (result_d.forward) assert (is_claimed_o);
       // A claimed account is changed by the host only.
       if (source_write && operand_q.found) assert (!payer.claimed);
       if (destination_write) assert (!payee.claimed && !payer.claimed);

@@ -98,6 +98,28 @@ package ls_transfer_packet_pkg;
     session_t session;
   } session_order_t;
 
+  // Requests of sessions that are remembered with their replies, and how many of them may be under way. A request whose
+  // slot was read while another one of its session was under way finds that one among them: since then, no more than
+  // four others (the requests before it that had been read, too) became under way.
+`ifdef LS_TRANSFER_SMALL
+  localparam int unsigned Recent = 8;
+  localparam int unsigned UnderWay = 4;
+`else
+  localparam int unsigned Recent = 16;
+  localparam int unsigned UnderWay = 12;
+`endif
+  localparam int unsigned RecentBits = $clog2(Recent);
+
+  // What the end of a request's way needs to know about its session.
+  typedef struct packed {
+    logic has_sum;  // a request of a session, whose checksum is computed
+    logic is_counted;  // it was given to the store, and is one of those under way
+    logic is_recent;  // repetition of the remembered request `place`
+    logic [RecentBits-1:0] place;  // of the request itself, or of the one that it repeats
+    logic is_single;  // repetition: the stored packet has one operation
+    logic [63:0] sum;  // repetition: the stored checksum
+  } replay_t;
+
   // Request on its way to the store.
   typedef struct packed {
     context_t about;

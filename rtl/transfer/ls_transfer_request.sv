@@ -25,8 +25,7 @@ module ls_transfer_request
     input datagram_t datagram_i,
 
     output logic valid_o,
-    output request_t request_o,
-    output logic [8*OperationBytes-1:0] words_o  // the operation of a request of a session
+    output request_t request_o
 );
 
   localparam int unsigned Groups = PayloadWords / 4;
@@ -62,7 +61,6 @@ module ls_transfer_request
     operation_t operation;
     packet_t packet;
     logic [63:0] session_sequence;
-    logic [8*OperationBytes-1:0] words;
   } parsed_t;
 
   logic [1:0] valid_q;
@@ -143,7 +141,6 @@ module ls_transfer_request
                         be16(payload[HeadAt+8*ExecuteHeadCountAt+:16]) == 16'd1 &&
                         payload[HeadAt+8*ExecuteHeadDurabilityAt+:16] == '0 &&
                         words[8*OperationFlagsAt+:8] == '0 && words[8*OperationContractAt+:32] == '0;
-    parsed_d.words = words;
     parsed_d.session_sequence = be64(payload[HeadAt+8*ExecuteHeadSequenceAt+:64]);
     parsed_d.packet.slot = parsed_d.is_execute ? be32(payload[HeadAt+8*ExecuteHeadSlotAt+:32]) : NoSession;
     parsed_d.packet.token = be64(payload[HeadAt+8*ExecuteHeadTokenAt+:64]);
@@ -310,9 +307,6 @@ module ls_transfer_request
     end
   end
 
-  always_ff @(posedge clk_i) begin
-    request_o <= request_d;
-    words_o   <= parsed.words;
-  end
+  always_ff @(posedge clk_i) request_o <= request_d;
 
 endmodule

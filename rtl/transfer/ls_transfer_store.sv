@@ -5,7 +5,7 @@
 //
 // Interfaces, ready/valid each: operation_* in, result_* out (one result for each operation, in order), record_* out
 // (at most one record for each operation, in order), order_* in, response_* out (one for each order, in order).
-// All ready and valid outputs depend on registers only.
+// All ready and valid outputs, is_full_o and may_forward_o depend on registers only.
 //
 // Throughput: one operation or order every two cycles. Latency: HashCycles + 12 cycles from the cycle in which an
 // operation is accepted to the first one in which result_valid_o is 1, if the results are taken at once.
@@ -47,13 +47,20 @@ module ls_transfer_store
 
     output logic      response_valid_o,
     input  logic      response_ready_i,
-    output response_t response_o
+    output response_t response_o,
+
+    // 1: an operation that is accepted in this cycle has no place for a record.
+    output logic is_full_o,
+    // 0: no operation that has been accepted will have the result `forward`.
+    output logic may_forward_o
 );
 
   localparam int unsigned CellBits = BucketBits + WayBits;
   // Slots from acceptance to the one in which the ids of a slot's accounts are compared, and to the execution.
   localparam int unsigned CompareAt = HashCycles / 2 + 1;
   localparam int unsigned ExecuteAt = CompareAt + 1;
+  // Slots under way, of which each may be an order.
+  localparam int unsigned Orders = ExecuteAt + 4;
 
   // A slot has two cycles: phase_q is 1 in the first one (source) and 0 in the second one (destination).
   logic phase_q;
@@ -209,6 +216,9 @@ module ls_transfer_store
   cell_t   cell_after;
   logic push, push_result, push_record, push_response, release_place;
   logic pop_result, pop_record, pop_response;
+  logic is_claimed;
+  // Orders from their acceptance to their response, each of which may claim an account.
+  logic [$clog2(Orders+1)-1:0] orders_q;
   logic unused_done;
 
 `ifdef FORMAL
@@ -239,7 +249,8 @@ module ls_transfer_store
       .slot_o(done),
       .result_o(result),
       .record_o(record),
-      .cell_o(cell_after)
+      .cell_o(cell_after),
+      .is_claimed_o(is_claimed)
 `ifdef FORMAL,
       .stages_o(stages)
 `endif
@@ -315,7 +326,12 @@ module ls_transfer_store
   always_ff @(posedge clk_i) begin
     if (!rst_ni) records_q <= '0;
     else if (push_record) records_q <= records_q + 1'b1;
+    if (!rst_ni) orders_q <= '0;
+    else orders_q <= orders_q + ($clog2(Orders + 1))'(take_order) - ($clog2(Orders + 1))'(push_response);
   end
+
+  assign is_full_o = record_places_q == '0;
+  assign may_forward_o = is_claimed || orders_q != '0;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin

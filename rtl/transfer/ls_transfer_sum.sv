@@ -2,23 +2,24 @@
 //
 // Checksum of the operation of a packet, by which a repetition is recognized: the RTL twin of the loop in
 // transfer_scan in xdp/transfer_native.h. It has eleven multiplications, each of which needs the result of the one
-// before; four packets share a multiplier.
+// before. Each of them has a multiplier of its own here, so a checksum can begin in each cycle.
 //
-// Interface: an operation is taken in each cycle in which valid_i is 1; at most Depth of them may be under way. Sums
-// come in the order of the operations, ready/valid.
-// Throughput: one sum every 11 cycles. Latency: 46 cycles while no other operation is under way.
+// Interface: words_i is the operation of any packet. If a sum of it is needed, valid_i is 1 exactly Lead cycles later;
+// at most Depth such sums may be under way or wait at the output. Sums come in that order, ready/valid.
+// Throughput: one sum in each cycle. Latency: 35 cycles from words_i to the sum at the output.
 
 module ls_transfer_sum
   import ls_pkg::*;
   import ls_transfer_packet_pkg::*;
 #(
-    parameter int unsigned Depth = 64
+    parameter int unsigned Depth = 64,
+    parameter int unsigned Lead  = 3  // cycles; less than the latency
 ) (
     input logic clk_i,
     input logic rst_ni,
 
-    input logic valid_i,
     input logic [8*OperationBytes-1:0] words_i,
+    input logic valid_i,
 
     output logic valid_o,
     input logic ready_i,
@@ -28,71 +29,66 @@ module ls_transfer_sum
   // TRANSFER_SUM_ODD of the XDP program, and the number of operations, with which the sum begins.
   localparam logic [63:0] Odd = 64'h9e3779b97f4a7c15;
   localparam logic [63:0] Begin = 64'd1;
-  localparam int unsigned Stages = 4;  // around the loop
-  localparam int unsigned LeftBits = $clog2(OperationWords + 1);
+  localparam int unsigned StepCycles = 3;
+  // From words_i to the last sum, which is then put into the queue.
+  localparam int unsigned Latency = 1 + StepCycles * OperationWords;
 
-  typedef struct packed {
-    logic valid;
-    logic [LeftBits-1:0] left;  // words after the one that is in the multiplier
-    logic [8*OperationBytes-1:0] words;  // the next one in the low bits
-  } turn_t;
+  logic [63:0] factor_q[OperationWords+1];
+  logic [Latency-Lead-1:0] valid_q;
+  logic is_done, sums_ready;
+  logic [$clog2(Depth):0] unused_sums;
 
-  turn_t [Stages-1:0] turn_q;
-  turn_t turn_d;
-  logic [63:0] factor_d, factor_q, low_q, low_2_q, product_q, sum;
-  logic [1:0][31:0] cross_q, cross_2_q;
-  logic queued_valid, queued_ready, queue_ready, sums_ready, is_done;
-  logic [8*OperationBytes-1:0] queued;
-  logic [$clog2(Depth):0] unused_queued, unused_sums;
+  always_ff @(posedge clk_i) factor_q[0] <= Begin ^ words_i[63:0];
 
-  ls_fifo #(
-      .T(logic [8*OperationBytes-1:0]),
-      .Depth(Depth)
-  ) u_queue (
-      .clk_i,
-      .rst_ni,
-      .valid_i,
-      .ready_o(queue_ready),
-      .data_i (words_i),
-      .valid_o(queued_valid),
-      .ready_i(queued_ready),
-      .data_o (queued),
-      .count_o(unused_queued)
-  );
+  for (genvar step = 0; step < int'(OperationWords); step++) begin : gen_step
+    logic [63:0] word, product;
+    // A DSP slice multiplies 26 by 17 bits without sign. The names have the place of the lowest bit.
+    logic [42:0] at_0_q, at_17_q;
+    logic [37:0] at_26_q;
+    logic [29:0] at_34_q;
+    logic [20:0] at_43_q;
+    logic [12:0] at_51_q;
+    logic [11:0] at_52_q;
+    logic [3:0] at_60_q;
+    logic [63:0] left_q, right_q;
 
-  assign sum = product_q ^ 64'(product_q[63:32]);
-  assign is_done = turn_q[Stages-1].valid && turn_q[Stages-1].left == '0;
-  assign queued_ready = !turn_q[Stages-1].valid || is_done;
+    // The word of the next step.
+    if (step + 1 < int'(OperationWords)) begin : gen_word
+      ls_delay #(
+          .T(logic [63:0]),
+          .Cycles(StepCycles * (step + 1))
+      ) u_word (
+          .clk_i,
+          .data_i(words_i[64*(step+1)+:64]),
+          .data_o(word)
+      );
+    end else begin : gen_last
+      assign word = '0;
+    end
 
-  always_comb begin
-    if (queued_ready) begin
-      turn_d.valid = queued_valid;
-      turn_d.left = LeftBits'(OperationWords - 1);
-      turn_d.words = queued >> 64;
-      factor_d = Begin ^ queued[63:0];
-    end else begin
-      turn_d.valid = 1'b1;
-      turn_d.left = turn_q[Stages-1].left - 1'b1;
-      turn_d.words = turn_q[Stages-1].words >> 64;
-      factor_d = sum ^ turn_q[Stages-1].words[63:0];
+    // Low 64 bits of the product.
+    assign product = left_q + right_q;
+
+    always_ff @(posedge clk_i) begin
+      at_0_q <= 43'(factor_q[step][25:0]) * 43'(Odd[16:0]);
+      at_17_q <= 43'(factor_q[step][25:0]) * 43'(Odd[33:17]);
+      at_26_q <= 38'(factor_q[step][51:26]) * 38'(Odd[16:0]);
+      at_34_q <= 30'(factor_q[step][25:0]) * 30'(Odd[50:34]);
+      at_43_q <= 21'(factor_q[step][46:26]) * 21'(Odd[33:17]);
+      at_51_q <= factor_q[step][12:0] * Odd[63:51];
+      at_52_q <= factor_q[step][63:52] * Odd[11:0];
+      at_60_q <= factor_q[step][29:26] * Odd[37:34];
+      left_q <= {at_43_q, at_0_q} + {at_60_q, at_17_q, 17'd0} + {at_34_q, 34'd0};
+      right_q <= {at_26_q, 26'd0} + {at_51_q, 51'd0} + {at_52_q, 52'd0};
+      factor_q[step+1] <= product ^ 64'(product[63:32]) ^ word;
     end
   end
 
-  always_ff @(posedge clk_i) begin
-    turn_q[0] <= turn_d;
-    for (int unsigned i = 1; i < Stages; i++) turn_q[i] <= turn_q[i-1];
-    if (!rst_ni) for (int unsigned i = 0; i < Stages; i++) turn_q[i].valid <= 1'b0;
-  end
+  assign is_done = valid_q[Latency-Lead-1];
 
-  // Low 64 bits of a 64 x 64-bit product: one whole product, and the low halves of two others.
   always_ff @(posedge clk_i) begin
-    factor_q <= factor_d;
-    low_q <= 64'(factor_q[31:0]) * 64'(Odd[31:0]);
-    cross_q[0] <= factor_q[31:0] * Odd[63:32];
-    cross_q[1] <= factor_q[63:32] * Odd[31:0];
-    low_2_q <= low_q;
-    cross_2_q <= cross_q;
-    product_q <= {low_2_q[63:32] + cross_2_q[0] + cross_2_q[1], low_2_q[31:0]};
+    if (!rst_ni) valid_q <= '0;
+    else valid_q <= {valid_q[Latency-Lead-2:0], valid_i};
   end
 
   ls_fifo #(
@@ -103,7 +99,7 @@ module ls_transfer_sum
       .rst_ni,
       .valid_i(is_done),
       .ready_o(sums_ready),
-      .data_i (sum),
+      .data_i (factor_q[OperationWords]),
       .valid_o,
       .ready_i,
       .data_o (sum_o),
@@ -112,7 +108,7 @@ module ls_transfer_sum
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i) begin
-    if (rst_ni) assert ((!valid_i || queue_ready) && (!is_done || sums_ready)) else $error("an operation was lost");
+    if (rst_ni) assert (!is_done || sums_ready) else $error("a sum was lost");
   end
 `endif
 

@@ -79,6 +79,7 @@ module ls_transfer_shell
   record_t record;
   order_t order;
   response_t response;
+  logic is_full, may_forward, unused_flags;
 
   assign operation = '{
           user: op_user_i,
@@ -119,9 +120,12 @@ module ls_transfer_shell
       .order_i(order),
       .response_valid_o(rsp_valid_o),
       .response_ready_i(rsp_ready_i),
-      .response_o(response)
+      .response_o(response),
+      .is_full_o(is_full),
+      .may_forward_o(may_forward)
   );
 
+  assign unused_flags = &{1'b0, is_full, may_forward};
   assign res_user_o = result.user;
   assign res_code_o = result.code;
   assign res_forward_o = result.forward;
