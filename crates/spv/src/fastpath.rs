@@ -154,7 +154,7 @@ impl SpvFastPath {
             }
         };
         let (counter, verdict) = match answered {
-            Ok(fits) => match trace.require(Rule::ReplyLength, 0..request.len(), fits) {
+            Ok(fits) => match trace.require(Rule::ReplyFits, 0..0, fits) {
                 true => (SpvCounter::Hits, Verdict::Reply),
                 false => (SpvCounter::ForwardedNative, Verdict::Forward),
             },

@@ -52,6 +52,7 @@ rules! {
     HopLeft "hop_left" "The reply has a hop left (time to live or hop limit)."
     Changes "changes" "The request may change the fast-path table."
     UdpChecksum "udp_checksum" "The UDP checksum is correct."
+    ReplyFits "reply_fits" "The reply fits into one packet."
     ReplyLength "reply_length" "The reply is as long as its request."
     FastPath "fast_path" "The fast path of the service has the answer."
     PaperLength "paper_length" "The payload has the length of a request in the paper's format."

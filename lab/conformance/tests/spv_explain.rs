@@ -75,7 +75,7 @@ fn rules_of_counter(counter: Option<&str>) -> &'static [Rule] {
             Rule::Operation,
             Rule::ItemPadding,
             Rule::PathFits,
-            Rule::ReplyLength,
+            Rule::ReplyFits,
         ],
         Some(other) => panic!("no rule gives the counter {other}"),
         None => &[
