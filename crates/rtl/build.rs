@@ -32,6 +32,7 @@ fn main() {
             format!("-GBlockBits={SIM_BLOCK_BITS}"),
             "-DLS_SKIP_IDLE".into(),
         ])
+        .args(trace_arguments())
         .env("RTL_SIM_DIR", &out)
         .status()
         .expect("bash runs scripts/rtl-sim.sh");
@@ -42,4 +43,22 @@ fn main() {
     println!("cargo:rustc-link-search=native={}", out.display());
     println!("cargo:rustc-link-lib=static=ls_sim");
     println!("cargo:rustc-link-lib=dylib=stdc++");
+    if has_trace() {
+        println!("cargo:rustc-link-lib=dylib=lz4");
+        println!("cargo:rustc-link-lib=dylib=z");
+    }
+}
+
+/// Returns true with the feature `trace`.
+fn has_trace() -> bool {
+    env::var_os("CARGO_FEATURE_TRACE").is_some()
+}
+
+/// Returns the options with which Verilator makes a model that can write its signals to an FST file.
+fn trace_arguments() -> &'static [&'static str] {
+    if has_trace() {
+        &["--trace-fst", "-CFLAGS", "-DLS_SIM_TRACE"]
+    } else {
+        &[]
+    }
 }

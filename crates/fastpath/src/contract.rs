@@ -2,8 +2,9 @@
 
 pub use lineside_wire::PAYLOAD_BYTES_MAX;
 
-use crate::Reader;
+use crate::{Reader, Steps};
 use lineside_wire::DropReason;
+use lineside_wire::trace::{Rule, Trace};
 use std::net::{IpAddr, SocketAddr};
 
 /// Decision about a request.
@@ -83,6 +84,21 @@ pub trait FastPath: Sync {
     /// `now_ns` is CLOCK_MONOTONIC in nanoseconds. `reply` is empty on entry. It is sent only with [`Verdict::Reply`],
     /// and in XDP only if it is as long as the request.
     fn answer(&self, from: Source, now_ns: u64, request: &[u8], reply: &mut Reply) -> Verdict;
+
+    /// Does what [`FastPath::answer`] does, and records each decision in `steps`. A fast path that does not override
+    /// this method is recorded as one decision.
+    fn explain(
+        &self,
+        from: Source,
+        now_ns: u64,
+        request: &[u8],
+        reply: &mut Reply,
+        steps: &mut Steps,
+    ) -> Verdict {
+        let verdict = self.answer(from, now_ns, request, reply);
+        steps.require(Rule::FastPath, 0..request.len(), verdict == Verdict::Reply);
+        verdict
+    }
 
     /// Returns true if answering `request` may change the fast-path table. In XDP, such a request is answered only if
     /// its UDP checksum is correct; otherwise it is passed to the kernel, which decides.

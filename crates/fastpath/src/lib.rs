@@ -40,6 +40,7 @@ pub mod lease;
 pub mod memory;
 mod range;
 mod readers;
+mod steps;
 
 pub use contract::{
     AsyncHost, BatchHost, BatchRequest, FastPath, Host, PAYLOAD_BYTES_MAX, Reply, RequestOutcome, Responder,
@@ -50,3 +51,4 @@ pub use frame::{FrameHandler, FrameVerdict};
 pub use lineside_wire::DropReason;
 pub use range::{Range, address_words};
 pub use readers::{Reader, Readers};
+pub use steps::{Step, Steps};

@@ -20,6 +20,7 @@ mod column;
 pub mod config;
 pub mod daemon;
 mod doctor;
+mod explain;
 mod fabric;
 mod failure;
 mod hybrid;
@@ -61,7 +62,7 @@ const EXIT_CLOSED_PIPE: u8 = 141;
 
 /// Groups of commands, and exit codes; printed after the list of commands.
 const HELP_END: &str = "\
-Operation: run, check-config, doctor, status, top, xdp, journal
+Operation: run, check-config, doctor, explain, status, top, xdp, journal
 Services:  spv, transfer, column, fabric, hybrid (each has `serve`, and commands for its clients and operators)
 Program:   completions, man
 
@@ -90,6 +91,7 @@ enum Command {
     Run(run::Run),
     CheckConfig(check_config::CheckConfig),
     Doctor(doctor::Doctor),
+    Explain(explain::Explain),
     Status(status::Status),
     Top(top::Top),
     /// Show or remove the XDP fast paths on this machine.
@@ -261,6 +263,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Top(arguments) => top::run(&arguments, as_json),
         Command::CheckConfig(arguments) => check_config::run(&arguments, as_json),
         Command::Doctor(arguments) => doctor::run(arguments, as_json),
+        Command::Explain(arguments) => explain::run(&arguments, as_json),
         Command::Completions(arguments) => manual::completions(&arguments, command(), as_json),
         Command::Man(arguments) => manual::man(&arguments, command(), as_json),
     }

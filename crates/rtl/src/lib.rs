@@ -29,6 +29,8 @@ mod queue;
 pub mod sim;
 mod size;
 mod tap;
+#[cfg(feature = "sim")]
+mod watch;
 
 pub use bridge::{Bridge, BridgeCounts};
 pub use command::{Command, endpoint_commands, folded_sum};
@@ -39,6 +41,8 @@ pub use nic::{BATCH, FrameBatch, Nic, NicCounters, NicVerdict};
 pub use queue::CommandQueue;
 pub use size::{SIM_BLOCK_BITS, SIM_LINE_BITS};
 pub use tap::{InterfaceAddress, Tap};
+#[cfg(feature = "sim")]
+pub use watch::{SimEvent, SimEventKind};
 
 /// True if this program contains the simulated NIC.
 pub const HAS_SIMULATED_NIC: bool = cfg!(feature = "sim");

@@ -58,7 +58,7 @@ pub struct FrameLeft {
 
 /// Simulated NIC.
 #[derive(Debug)]
-pub struct Simulation(NonNull<c_void>);
+pub struct Simulation(pub(crate) NonNull<c_void>);
 
 // SAFETY: the simulation has no state outside its own memory, and every method that changes it takes `&mut self`.
 unsafe impl Send for Simulation {}

@@ -4,11 +4,13 @@ use crate::chain::Tip;
 use crate::reader::{BlockProof, NoProof, Session, TxLocation};
 use crate::request::{self, HeaderRange, Request};
 use crate::store::{Hash, Store};
-use lineside_fastpath::{Counters, DropReason, FastPath, Reply, Source, Verdict};
+use lineside_fastpath::{Counters, DropReason, FastPath, Reply, Source, Steps, Verdict};
+use lineside_wire::trace::{NoTrace, Rule, Trace};
 use lineside_wire::{
     HeadersHead, NATIVE_REPLY_BIT, NativeHeader, ProofReply, RootItem, RootReply, RootsHead,
     SPV_HEADER_BYTES, SPV_HEADERS_MAX, SPV_PROOF_DEPTH_MAX, SpvCounter, Status, native,
 };
+use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
@@ -36,92 +38,163 @@ impl SpvFastPath {
     }
 
     /// Runs `read` and returns its answer only if the chain did not change (no new epoch began) during the read.
-    fn within_one_epoch<T>(
+    fn within_one_epoch<A, T: Trace>(
         &self,
         now_ns: u64,
-        read: impl FnOnce(&Session<'_>) -> Result<T, ForwardReason>,
-    ) -> Result<T, ForwardReason> {
-        let session = Session::begin(&self.store, now_ns).ok_or(ForwardReason(SpvCounter::NotLeased))?;
-        let answer = read(&session)?;
-        if session.is_unchanged() {
+        trace: &mut T,
+        read: impl FnOnce(&Session<'_>, &mut T) -> Result<A, ForwardReason>,
+    ) -> Result<A, ForwardReason> {
+        let session =
+            Session::begin(&self.store, now_ns, trace).ok_or(ForwardReason(SpvCounter::NotLeased))?;
+        let answer = read(&session, trace)?;
+        if session.is_unchanged(trace) {
             Ok(answer)
         } else {
             Err(ForwardReason(SpvCounter::NotLeased))
         }
     }
 
-    fn paper(&self, now_ns: u64, txid: &Hash, reply: &mut Reply) -> Result<bool, ForwardReason> {
-        let place = self.within_one_epoch(now_ns, |session| find(session, txid))?;
+    fn paper<T: Trace>(
+        &self,
+        now_ns: u64,
+        txid: &Hash,
+        reply: &mut Reply,
+        trace: &mut T,
+    ) -> Result<bool, ForwardReason> {
+        let place = self.within_one_epoch(now_ns, trace, |session, trace| find(session, txid, 0, trace))?;
         Ok(reply.put(&place.root))
     }
 
-    fn native(&self, now_ns: u64, request: &[u8], reply: &mut Reply) -> Result<bool, ForwardReason> {
+    fn native<T: Trace>(
+        &self,
+        now_ns: u64,
+        request: &[u8],
+        reply: &mut Reply,
+        trace: &mut T,
+    ) -> Result<bool, ForwardReason> {
         // The host sends the status code for a malformed request.
-        match Request::parse(request).map_err(|_| ForwardReason(SpvCounter::ForwardedNative))? {
+        let parsed =
+            Request::parse_with(request, trace).map_err(|_| ForwardReason(SpvCounter::ForwardedNative))?;
+        let has_operation = match parsed {
+            Request::Root(..) | Request::Roots(..) => true,
+            Request::Proof(..) => Session::has_trees(&self.store),
+            // Only the host answers requests for witness data and headers.
+            Request::WitnessProof(..) | Request::WtxidProof(..) | Request::Headers(..) => false,
+        };
+        if !trace.require(Rule::Operation, OPERATION, has_operation) {
+            return Err(ForwardReason(SpvCounter::ForwardedNative));
+        }
+        match parsed {
             Request::Root(header, txid) => {
-                let answer = |session: &Session<'_>| Ok((find(session, txid)?, session.tip()));
-                let (location, tip) = self.within_one_epoch(now_ns, answer)?;
+                let answer = |session: &Session<'_>, trace: &mut T| {
+                    Ok((find(session, txid, NATIVE_BYTES, trace)?, session.tip()))
+                };
+                let (location, tip) = self.within_one_epoch(now_ns, trace, answer)?;
                 Ok(put_root(reply, header, Some(&location), tip))
             }
             Request::Roots(header, items) => {
-                let answer = |session: &Session<'_>| {
-                    let location_of = |item: &RootItem| match request::is_padded(item) {
-                        true => find(session, &item.root).map(Some),
-                        false => Err(ForwardReason(SpvCounter::ForwardedNative)),
-                    };
-                    let places: Result<Vec<_>, _> = items.iter().map(location_of).collect();
+                let answer = |session: &Session<'_>, trace: &mut T| {
+                    let locations = items.iter().enumerate().map(|(index, item)| {
+                        let at = NATIVE_BYTES + size_of::<RootsHead>() + index * size_of::<RootItem>();
+                        let item_range = at..at + size_of::<RootItem>();
+                        match trace.require(Rule::ItemPadding, item_range, request::is_padded(item)) {
+                            true => find(session, &item.root, at, trace).map(Some),
+                            false => Err(ForwardReason(SpvCounter::ForwardedNative)),
+                        }
+                    });
+                    let places: Result<Vec<_>, _> = locations.collect();
                     Ok((places?, session.tip()))
                 };
-                let (places, tip) = self.within_one_epoch(now_ns, answer)?;
+                let (places, tip) = self.within_one_epoch(now_ns, trace, answer)?;
                 Ok(put_roots(reply, header, &places, tip))
             }
-            Request::Proof(header, txid, room) if Session::has_trees(&self.store) => {
-                let answer = |session: &Session<'_>| {
-                    let proof = session.proof(txid, room).map_err(|why| match why {
-                        NoProof::Missing => ForwardReason(SpvCounter::Misses),
-                        NoProof::TooLong => ForwardReason(SpvCounter::ForwardedNative),
-                    })?;
+            Request::Proof(header, txid, room) => {
+                let answer = |session: &Session<'_>, trace: &mut T| {
+                    let proof = session
+                        .proof(txid, room, NATIVE_BYTES, trace)
+                        .map_err(|why| match why {
+                            NoProof::Missing => ForwardReason(SpvCounter::Misses),
+                            NoProof::TooLong => ForwardReason(SpvCounter::ForwardedNative),
+                        })?;
                     Ok((proof, session.tip()))
                 };
-                let (proof, tip) = self.within_one_epoch(now_ns, answer)?;
+                let (proof, tip) = self.within_one_epoch(now_ns, trace, answer)?;
                 Ok(put_proof(reply, header, room, &FoundProof::Found(proof), tip))
             }
-            // Only the host answers requests for witness data and headers.
-            Request::Proof(..)
-            | Request::WitnessProof(..)
-            | Request::WtxidProof(..)
-            | Request::Headers(..) => Err(ForwardReason(SpvCounter::ForwardedNative)),
+            Request::WitnessProof(..) | Request::WtxidProof(..) | Request::Headers(..) => {
+                Err(ForwardReason(SpvCounter::ForwardedNative))
+            }
         }
     }
-}
 
-fn find(session: &Session<'_>, txid: &Hash) -> Result<TxLocation, ForwardReason> {
-    session.find(txid).ok_or(ForwardReason(SpvCounter::Misses))
-}
-
-impl FastPath for SpvFastPath {
-    fn answer(&self, _from: Source, now_ns: u64, request: &[u8], reply: &mut Reply) -> Verdict {
-        let answered = match <&Hash>::try_from(request) {
-            Ok(txid) => {
-                if request::is_unknown_reply(txid) {
+    fn decide<T: Trace>(&self, now_ns: u64, request: &[u8], reply: &mut Reply, trace: &mut T) -> Verdict {
+        let all = 0..request.len();
+        let paper = <&Hash>::try_from(request).ok();
+        trace.choose(Rule::PaperLength, all.clone(), paper.is_some());
+        let answered = match paper {
+            Some(txid) => {
+                let is_request = !request::is_unknown_reply(txid);
+                if !trace.require(Rule::NotUnknownReply, all, is_request) {
                     return Verdict::Drop(DropReason::NotARequest);
                 }
-                if !self.store.paper_format() {
+                if !trace.require(Rule::PaperFormat, 0..0, self.store.paper_format()) {
                     return Verdict::Drop(DropReason::PaperRefused);
                 }
-                self.paper(now_ns, txid, reply)
+                self.paper(now_ns, txid, reply, trace)
             }
-            Err(_) if !native::is_native(request) => return Verdict::Drop(DropReason::NotARequest),
-            Err(_) if request[3] & NATIVE_REPLY_BIT != 0 => return Verdict::Drop(DropReason::ReplyBit),
-            Err(_) => self.native(now_ns, request, reply),
+            None => {
+                if !trace.require(Rule::NativeMagic, 0..2, native::is_native(request)) {
+                    return Verdict::Drop(DropReason::NotARequest);
+                }
+                let is_request = request[3] & NATIVE_REPLY_BIT == 0;
+                if !trace.require(Rule::NoReplyBit, OPERATION, is_request) {
+                    return Verdict::Drop(DropReason::ReplyBit);
+                }
+                self.native(now_ns, request, reply, trace)
+            }
         };
         let (counter, verdict) = match answered {
-            Ok(true) => (SpvCounter::Hits, Verdict::Reply),
-            Ok(false) => (SpvCounter::ForwardedNative, Verdict::Forward),
+            Ok(fits) => match trace.require(Rule::ReplyFits, 0..0, fits) {
+                true => (SpvCounter::Hits, Verdict::Reply),
+                false => (SpvCounter::ForwardedNative, Verdict::Forward),
+            },
             Err(ForwardReason(why)) => (why, Verdict::Forward),
         };
         self.counters.add_one(counter as usize);
         verdict
+    }
+}
+
+/// Length of the header of a native request in bytes.
+const NATIVE_BYTES: usize = size_of::<NativeHeader>();
+/// Place of the operation and the reply bit in a native request.
+const OPERATION: Range<usize> = 3..4;
+
+fn find<T: Trace>(
+    session: &Session<'_>,
+    txid: &Hash,
+    at: usize,
+    trace: &mut T,
+) -> Result<TxLocation, ForwardReason> {
+    session
+        .find(txid, at, trace)
+        .ok_or(ForwardReason(SpvCounter::Misses))
+}
+
+impl FastPath for SpvFastPath {
+    fn answer(&self, _from: Source, now_ns: u64, request: &[u8], reply: &mut Reply) -> Verdict {
+        self.decide(now_ns, request, reply, &mut NoTrace)
+    }
+
+    fn explain(
+        &self,
+        _from: Source,
+        now_ns: u64,
+        request: &[u8],
+        reply: &mut Reply,
+        steps: &mut Steps,
+    ) -> Verdict {
+        self.decide(now_ns, request, reply, steps)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::chain::Tip;
 use crate::layout::{SpvBlock, SpvLine};
 use crate::store::{self, Hash, Store};
 use lineside_fastpath::lease;
+use lineside_wire::trace::{Rule, Trace};
 use lineside_wire::{SPV_HEADER_BYTES, SPV_PROOF_DEPTH_MAX, SPV_TREE_HEAD_NODES};
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, fence};
 
@@ -49,17 +50,27 @@ pub enum NoProof {
 
 impl<'a> Session<'a> {
     /// Begins a read section. Returns `None` while the chain changes, or after the lease has ended.
-    pub fn begin(store: &'a Store, now_ns: u64) -> Option<Self> {
+    pub fn begin<T: Trace>(store: &'a Store, now_ns: u64, trace: &mut T) -> Option<Self> {
         let control = store.control();
         let epoch = control.epoch.load(Acquire);
-        let open = epoch & 1 == 0 && lease::is_valid(&control.lease_until_ns, now_ns);
-        open.then_some(Self { store, epoch })
+        trace.fact("epoch", || epoch);
+        trace
+            .require(Rule::EpochEven, 0..0, epoch & 1 == 0)
+            .then_some(())?;
+        trace.fact("lease_until_ns", || control.lease_until_ns.load(Relaxed));
+        trace.fact("now_ns", || now_ns);
+        let is_leased = lease::is_valid(&control.lease_until_ns, now_ns);
+        trace
+            .require(Rule::Lease, 0..0, is_leased)
+            .then_some(Self { store, epoch })
     }
 
     /// Returns true if everything read since [`Session::begin`] belongs to one epoch.
-    pub fn is_unchanged(&self) -> bool {
+    pub fn is_unchanged<T: Trace>(&self, trace: &mut T) -> bool {
         fence(Acquire);
-        self.store.control().epoch.load(Relaxed) == self.epoch
+        let epoch = self.store.control().epoch.load(Relaxed);
+        trace.fact("epoch", || epoch);
+        trace.require(Rule::EpochSame, 0..0, epoch == self.epoch)
     }
 
     /// Returns the tip of the chain.
@@ -73,9 +84,10 @@ impl<'a> Session<'a> {
 
     /// Returns the location of `txid` if a valid line has it and the line's block was not dropped. Only the first line
     /// whose first word equals that of the TXID is examined: the writer ensures that a set has at most one such line.
-    pub fn find(&self, txid: &Hash) -> Option<TxLocation> {
-        let (block, generation, _) = self.block_of(txid)?;
-        block_body(block, generation)
+    /// `at` is the offset of the TXID in the request.
+    pub fn find<T: Trace>(&self, txid: &Hash, at: usize, trace: &mut T) -> Option<TxLocation> {
+        let (block, generation, _) = self.block_of(txid, at, trace)?;
+        block_body(block, generation, trace)
     }
 
     /// Returns true if the table has space for trees; otherwise only the host answers proofs.
@@ -88,17 +100,26 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// [`NoProof`]
-    pub fn proof(&self, txid: &Hash, room: usize) -> Result<BlockProof, NoProof> {
-        let (block, generation, index) = self.block_of(txid).ok_or(NoProof::Missing)?;
-        if block.generation.load(Acquire) != generation {
+    pub fn proof<T: Trace>(
+        &self,
+        txid: &Hash,
+        room: usize,
+        at: usize,
+        trace: &mut T,
+    ) -> Result<BlockProof, NoProof> {
+        let (block, generation, index) = self.block_of(txid, at, trace).ok_or(NoProof::Missing)?;
+        if !has_generation(block, generation, trace) {
             return Err(NoProof::Missing);
         }
         let tree = block.tree.load(Acquire);
-        if tree == 0 {
+        trace.fact("tree_node", || tree);
+        if !trace.require(Rule::Tree, 0..0, tree != 0) {
             return Err(NoProof::Missing);
         }
         let depth = (block.depth.load(Relaxed) & 31) as usize;
-        if depth > room {
+        trace.fact("path_hashes", || depth as u64);
+        trace.fact("room_hashes", || room as u64);
+        if !trace.require(Rule::PathFits, 0..0, depth <= room) {
             return Err(NoProof::TooLong);
         }
         let mut proof = BlockProof {
@@ -112,7 +133,10 @@ impl<'a> Session<'a> {
         self.tree_body(tree as u32, &mut proof);
         fence(Acquire);
         let is_unchanged = block.tree.load(Relaxed) == tree && block.generation.load(Relaxed) == generation;
-        is_unchanged.then_some(proof).ok_or(NoProof::Missing)
+        trace
+            .require(Rule::BlockUnchanged, 0..0, is_unchanged)
+            .then_some(proof)
+            .ok_or(NoProof::Missing)
     }
 
     /// Reads header and path from the tree at node `first`.
@@ -137,12 +161,18 @@ impl<'a> Session<'a> {
 
     /// Returns the block that a valid line of `txid` names, the generation of this block in the line, and the
     /// transaction's index in the block.
-    fn block_of(&self, txid: &Hash) -> Option<(&'a SpvBlock, u32, u32)> {
+    fn block_of<T: Trace>(&self, txid: &Hash, at: usize, trace: &mut T) -> Option<(&'a SpvBlock, u32, u32)> {
         let txid = store::words(txid);
         let mut set = self.store.set(&txid).iter();
-        let line = set.find(|line| line.txid[0].load(Relaxed) == txid[0])?;
-        let (slot, generation, index) = line_body(line, &txid)?;
+        let line = set.find(|line| line.txid[0].load(Relaxed) == txid[0]);
+        trace.fact("first_line_of_set", || self.store.set_range(&txid).start as u64);
+        trace.fact("lines_of_set", || self.store.set_range(&txid).len() as u64);
+        trace
+            .require(Rule::KeyWord, at..at + size_of::<Hash>(), line.is_some())
+            .then_some(())?;
+        let (slot, generation, index) = line_body(line?, &txid, trace)?;
         let mask = self.store.control().block_mask.load(Relaxed);
+        trace.fact("block_slot", || u64::from(slot & mask));
         let block = &self.store.blocks.as_slice()[(slot & mask) as usize];
         Some((block, generation, index))
     }
@@ -150,19 +180,29 @@ impl<'a> Session<'a> {
 
 /// Returns slot and generation of the block that `line` refers to, and the transaction's index in it, if the line holds
 /// `txid` and was not written during the read.
-fn line_body(line: &SpvLine, txid: &[u64; 4]) -> Option<(u32, u32, u32)> {
+fn line_body<T: Trace>(line: &SpvLine, txid: &[u64; 4], trace: &mut T) -> Option<(u32, u32, u32)> {
     let seq = line.seq.load(Acquire);
     let same = store::load(&line.txid) == *txid;
     let (slot, generation) = (line.block.load(Relaxed), line.generation.load(Relaxed));
     let index = line.index.load(Relaxed);
     fence(Acquire);
     let whole = seq & 1 == 0 && line.seq.load(Relaxed) == seq;
-    (same && whole && generation != 0).then_some((slot, generation, index))
+    trace.fact("line_generation", || u64::from(generation));
+    trace
+        .require(Rule::Line, 0..0, same && whole && generation != 0)
+        .then_some((slot, generation, index))
+}
+
+/// Returns true if the generation of `block` is `generation`.
+fn has_generation<T: Trace>(block: &SpvBlock, generation: u32, trace: &mut T) -> bool {
+    let found = block.generation.load(Acquire);
+    trace.fact("block_generation", || u64::from(found));
+    trace.require(Rule::BlockGeneration, 0..0, found == generation)
 }
 
 /// Returns the contents of `block` if its generation is `generation` before and after the read.
-fn block_body(block: &SpvBlock, generation: u32) -> Option<TxLocation> {
-    if block.generation.load(Acquire) != generation {
+fn block_body<T: Trace>(block: &SpvBlock, generation: u32, trace: &mut T) -> Option<TxLocation> {
+    if !has_generation(block, generation, trace) {
         return None;
     }
     let location = TxLocation {
@@ -171,5 +211,9 @@ fn block_body(block: &SpvBlock, generation: u32) -> Option<TxLocation> {
         height: block.height.load(Relaxed),
     };
     fence(Acquire);
-    (block.generation.load(Relaxed) == generation).then_some(location)
+    let is_unchanged = block.generation.load(Relaxed) == generation;
+    trace.fact("height", || u64::from(location.height));
+    trace
+        .require(Rule::BlockUnchanged, 0..0, is_unchanged)
+        .then_some(location)
 }

@@ -1,6 +1,7 @@
 //! Parser of the native requests of `spv`, shared by fast path and host.
 
 use crate::store::Hash;
+use lineside_wire::trace::{NoTrace, Rule, Trace};
 use lineside_wire::{
     HeadersHead, NativeHeader, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES, SPV_HEADERS_MAX,
     SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_OP_WITNESS_PROOF, SPV_OP_WTXID_PROOF,
@@ -45,8 +46,17 @@ impl<'a> Request<'a> {
     /// # Errors
     /// The status with which the host refuses the request.
     pub fn parse(payload: &'a [u8]) -> Result<Self, Status> {
-        let (header, body) = native::parse_request(payload)?;
-        match header.op {
+        Self::parse_with(payload, &mut NoTrace)
+    }
+
+    /// Like [`Request::parse`]; `trace` receives the decisions.
+    ///
+    /// # Errors
+    /// Those of [`Request::parse`].
+    #[inline]
+    pub fn parse_with<T: Trace>(payload: &'a [u8], trace: &mut T) -> Result<Self, Status> {
+        let (header, body) = native::parse_request_with(payload, trace)?;
+        let request = match header.op {
             SPV_OP_ROOT if body.len() == size_of::<RootReply>() => {
                 let (txid, padding) = body.split_first_chunk().ok_or(Status::BadRequest)?;
                 is_zero(padding).then_some(Self::Root(header, txid))
@@ -61,8 +71,12 @@ impl<'a> Request<'a> {
             }
             SPV_OP_HEADERS => headers(body).map(|range| Self::Headers(header, range)),
             _ => None,
-        }
-        .ok_or(Status::BadRequest)
+        };
+        let begin = payload.len() - body.len();
+        trace.fact("operation", || header.op.into());
+        trace.fact("body_bytes", || body.len() as u64);
+        trace.require(Rule::Body, begin..payload.len(), request.is_some());
+        request.ok_or(Status::BadRequest)
     }
 }
 

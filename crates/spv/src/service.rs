@@ -1,7 +1,7 @@
 //! The `spv` service of the daemon: chain store, host, fast path, sockets, and the lease.
 
 use crate::chain::{ChainStore, Network, StoreNetwork};
-use crate::config::{IndexName, SpvConfig};
+use crate::config::{IndexName, Prefill, SpvConfig};
 use crate::datapath;
 use crate::fastpath::SpvFastPath;
 use crate::follow::FollowOptions;
@@ -348,6 +348,20 @@ pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Res
     }
     warnings.extend(rebuilt.map(|rebuilt| format!("{}: {rebuilt}", data.display())));
     Ok(chain)
+}
+
+/// Fills the fast-path table in `store` from `chain`, as `prefill` says, and lets the fast path answer from it for
+/// `lease_ns` nanoseconds, as long as the returned host exists.
+pub fn fill_table(config: &SpvConfig, chain: ChainStore, store: &Arc<Store>, lease_ns: u64) -> SpvHost {
+    let writer = Box::new(StoreWriter::new(Arc::clone(store)));
+    let host = SpvHost::new(chain, writer, Readers::default(), config.paper_format);
+    match config.prefill {
+        Prefill::None => {}
+        Prefill::Tip(blocks) => host.prefill(blocks),
+        Prefill::All => host.prefill(u32::MAX),
+    }
+    lease::renew(&store.control().lease_until_ns, lease_ns);
+    host
 }
 
 /// Returns the directory of the chain store.

@@ -18,6 +18,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("verify", 0),
     ("wire", 0),
     ("bitcoin-node", 1),
+    ("capture", 1),
     ("fastpath", 1),
     ("grpc", 1),
     ("journal", 1),

@@ -3,6 +3,7 @@
 //! The parser accepts IPv4 without options and IPv6 without extension headers, unfragmented, with at most one VLAN tag.
 //! A fast path passes all other frames to the host.
 
+use crate::trace::{NoTrace, Rule, Trace};
 use crate::{csum, native};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -64,49 +65,42 @@ fn array<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
 /// Finds the UDP datagram in `frame`. Returns `None` for frames outside the supported subset, which the fast path
 /// passes to the host unchanged.
 pub fn parse(frame: &[u8]) -> Option<Datagram> {
+    parse_with(frame, &mut NoTrace)
+}
+
+/// Like [`parse`]; `trace` receives the decisions.
+#[inline]
+pub fn parse_with<T: Trace>(frame: &[u8], trace: &mut T) -> Option<Datagram> {
     let mut ip = ETH_BYTES;
-    let mut ethertype = be16(frame, 12)?;
-    if ethertype == ETHERTYPE_VLAN || ethertype == ETHERTYPE_QINQ {
-        ethertype = be16(frame, 16)?;
+    let outer = be16(frame, 12);
+    let is_tagged = matches!(outer, Some(ETHERTYPE_VLAN | ETHERTYPE_QINQ));
+    if trace.choose(Rule::VlanTag, 12..14, is_tagged) {
         ip += VLAN_BYTES;
     }
-    let (udp, ip_payload_bytes, source, destination) = match ethertype {
-        ETHERTYPE_IPV4 => {
-            let header: [u8; IPV4_BYTES] = array(frame, ip)?;
-            let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
-            if header[0] != 0x45 || fragment || header[9] != PROTOCOL_UDP {
-                return None;
-            }
-            let total = usize::from(be16(&header, 2)?);
-            let source = Ipv4Addr::from(array::<4>(&header, 12)?);
-            let destination = Ipv4Addr::from(array::<4>(&header, 16)?);
-            (
-                ip + IPV4_BYTES,
-                total.checked_sub(IPV4_BYTES)?,
-                source.into(),
-                destination.into(),
-            )
-        }
-        ETHERTYPE_IPV6 => {
-            let header: [u8; IPV6_BYTES] = array(frame, ip)?;
-            if header[0] >> 4 != 6 || header[6] != PROTOCOL_UDP {
-                return None;
-            }
-            let source = Ipv6Addr::from(array::<16>(&header, 8)?);
-            let destination = Ipv6Addr::from(array::<16>(&header, 24)?);
-            (
-                ip + IPV6_BYTES,
-                usize::from(be16(&header, 4)?),
-                source.into(),
-                destination.into(),
-            )
-        }
-        _ => return None,
-    };
-    let udp_bytes = usize::from(be16(frame, udp + 4)?);
-    if udp_bytes != ip_payload_bytes || udp_bytes < UDP_BYTES || frame.len() < udp + udp_bytes {
-        return None;
-    }
+    let ethertype = be16(frame, ip - 2);
+    trace
+        .require(Rule::EthernetHeader, 0..ip, ethertype.is_some())
+        .then_some(())?;
+    let is_ipv4 = ethertype == Some(ETHERTYPE_IPV4);
+    let (udp, ip_payload_bytes, source, destination) =
+        if trace.choose(Rule::EtherTypeIpv4, ip - 2..ip, is_ipv4) {
+            parse_ipv4(frame, ip, trace)?
+        } else {
+            let is_ipv6 = ethertype == Some(ETHERTYPE_IPV6);
+            trace
+                .require(Rule::EtherTypeIpv6, ip - 2..ip, is_ipv6)
+                .then_some(())?;
+            parse_ipv6(frame, ip, trace)?
+        };
+    let udp_bytes = be16(frame, udp + 4).map(usize::from);
+    trace
+        .require(Rule::UdpHeader, udp + 4..udp + 6, udp_bytes.is_some())
+        .then_some(())?;
+    let udp_bytes = udp_bytes?;
+    let fits = udp_bytes == ip_payload_bytes && udp_bytes >= UDP_BYTES && frame.len() >= udp + udp_bytes;
+    trace
+        .require(Rule::UdpLength, udp + 4..udp + 6, fits)
+        .then_some(())?;
     Some(Datagram {
         ip,
         udp,
@@ -116,6 +110,51 @@ pub fn parse(frame: &[u8]) -> Option<Datagram> {
         destination,
         destination_port: be16(frame, udp + 2)?,
     })
+}
+
+/// Offset of the UDP header, length of the IP payload in bytes, source and destination.
+type IpHeader = (usize, usize, IpAddr, IpAddr);
+
+#[inline]
+fn parse_ipv4<T: Trace>(frame: &[u8], ip: usize, trace: &mut T) -> Option<IpHeader> {
+    let header: Option<[u8; IPV4_BYTES]> = array(frame, ip);
+    trace
+        .require(Rule::IpHeader, ip..ip + IPV4_BYTES, header.is_some())
+        .then_some(())?;
+    let header = header?;
+    let is_whole = u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0;
+    let is_supported = trace.require(Rule::Ipv4Start, ip..ip + 1, header[0] == 0x45)
+        && trace.require(Rule::Unfragmented, ip + 6..ip + 8, is_whole)
+        && trace.require(Rule::ProtocolUdp, ip + 9..ip + 10, header[9] == PROTOCOL_UDP);
+    is_supported.then_some(())?;
+    let total = usize::from(be16(&header, 2)?);
+    trace
+        .require(Rule::IpLength, ip + 2..ip + 4, total >= IPV4_BYTES)
+        .then_some(())?;
+    Some((
+        ip + IPV4_BYTES,
+        total.checked_sub(IPV4_BYTES)?,
+        Ipv4Addr::from(array::<4>(&header, 12)?).into(),
+        Ipv4Addr::from(array::<4>(&header, 16)?).into(),
+    ))
+}
+
+#[inline]
+fn parse_ipv6<T: Trace>(frame: &[u8], ip: usize, trace: &mut T) -> Option<IpHeader> {
+    let header: Option<[u8; IPV6_BYTES]> = array(frame, ip);
+    trace
+        .require(Rule::IpHeader, ip..ip + IPV6_BYTES, header.is_some())
+        .then_some(())?;
+    let header = header?;
+    let is_supported = trace.require(Rule::Ipv6Version, ip..ip + 1, header[0] >> 4 == 6)
+        && trace.require(Rule::ProtocolUdp, ip + 6..ip + 7, header[6] == PROTOCOL_UDP);
+    is_supported.then_some(())?;
+    Some((
+        ip + IPV6_BYTES,
+        usize::from(be16(&header, 4)?),
+        Ipv6Addr::from(array::<16>(&header, 8)?).into(),
+        Ipv6Addr::from(array::<16>(&header, 24)?).into(),
+    ))
 }
 
 impl Datagram {
@@ -132,6 +171,18 @@ impl Datagram {
 
     fn ttl_place(&self) -> usize {
         self.ip + if self.source.is_ipv4() { 8 } else { 7 }
+    }
+
+    /// Returns the place of the time to live (IPv4) or hop limit (IPv6) in the frame.
+    pub fn ttl_range(&self) -> core::ops::Range<usize> {
+        self.ttl_place()..self.ttl_place() + 1
+    }
+
+    /// Returns the places of the source address and of the destination address in the frame.
+    pub fn address_ranges(&self) -> [core::ops::Range<usize>; 2] {
+        let (first, bytes) = if self.source.is_ipv4() { (12, 4) } else { (8, 16) };
+        let begin = self.ip + first;
+        [begin..begin + bytes, begin + bytes..begin + 2 * bytes]
     }
 
     /// Turns the request in `frame` into its reply. The caller has already replaced the payload by one of the same

@@ -25,6 +25,7 @@ pub mod frame;
 mod generated;
 mod meter;
 pub mod native;
+pub mod trace;
 
 pub use fast_path::{AnsweredOp, FastPathList, FastPathOp};
 pub use generated::*;

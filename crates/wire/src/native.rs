@@ -1,5 +1,6 @@
 //! Parses and builds the 16-byte header of the native format.
 
+use crate::trace::{NoTrace, Rule, Trace};
 use crate::{DropReason, NATIVE_MAGIC, NATIVE_REPLY_BIT, NATIVE_VERSION, NativeHeader, Status};
 use zerocopy::FromBytes;
 
@@ -24,11 +25,24 @@ pub fn drop_reason(payload: &[u8]) -> Option<DropReason> {
 /// Returns the status to answer with: [`Status::UnsupportedVersion`] for another version, or [`Status::BadRequest`] if
 /// the length field does not match the packet or the status field is not 0.
 pub fn parse_request(payload: &[u8]) -> Result<(&NativeHeader, &[u8]), Status> {
+    parse_request_with(payload, &mut NoTrace)
+}
+
+/// Like [`parse_request`]; `trace` receives the decisions.
+///
+/// # Errors
+/// Those of [`parse_request`].
+#[inline]
+pub fn parse_request_with<'a, T: Trace>(
+    payload: &'a [u8],
+    trace: &mut T,
+) -> Result<(&'a NativeHeader, &'a [u8]), Status> {
     let (header, body) = NativeHeader::ref_from_prefix(payload).map_err(|_| Status::BadRequest)?;
-    if header.version != NATIVE_VERSION {
+    if !trace.require(Rule::NativeVersion, 2..3, header.version == NATIVE_VERSION) {
         return Err(Status::UnsupportedVersion);
     }
-    if usize::from(header.length.get()) != body.len() || header.status.get() != 0 {
+    let is_whole = usize::from(header.length.get()) == body.len() && header.status.get() == 0;
+    if !trace.require(Rule::NativeLength, 4..8, is_whole) {
         return Err(Status::BadRequest);
     }
     Ok((header, body))

@@ -2,29 +2,10 @@
 //! replies.
 
 use crate::diff::Datapath;
-use crate::pcap::{PcapError, Reader, Record};
+use lineside_capture::{FRAME_BYTES, NoDatagram, PcapError, Reader, Record};
 use lineside_fastpath::{DropReason, FrameVerdict};
-use lineside_wire::endpoint::{ADDRESSES_MAX, Endpoint};
-use lineside_wire::frame;
 use lineside_xdp::XdpError;
-use std::collections::HashMap;
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
-
-/// Lengths of frames that every datapath processes, in bytes. The kernel runs no shorter frame, and no frame that does
-/// not fit into a page together with its headroom and tailroom.
-pub const FRAME_BYTES: std::ops::RangeInclusive<usize> = 14..=3072;
-
-/// Endpoint for which the fast path answers in a replay.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// MAC address to which its frames are sent.
-    pub mac: [u8; 6],
-    /// UDP port to which its requests are sent.
-    pub port: u16,
-    /// IP addresses to which its requests are sent, the most frequent one first.
-    pub addresses: Vec<IpAddr>,
-}
 
 /// Reason why a replay could not begin, or ended early.
 #[derive(Debug, thiserror::Error)]
@@ -39,59 +20,8 @@ pub enum ReplayError {
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// The capture contains no frame for the fast path.
-    #[error("no UDP datagram{} in the capture", .0.map_or(String::new(), |to| format!(" to {to}")))]
-    NothingToAnswer(Option<SocketAddr>),
-}
-
-impl Target {
-    /// Returns the endpoint to which most UDP datagrams of the capture were sent; destinations with the port `port` are
-    /// preferred. If `to` is given, only its MAC address is searched for. If the capture is damaged in the middle, it
-    /// is read up to the damage.
-    ///
-    /// # Errors
-    /// [`ReplayError::NothingToAnswer`] if the capture has no such datagram.
-    pub fn find<R: Read>(
-        capture: &mut Reader<R>,
-        port: u16,
-        to: Option<SocketAddr>,
-    ) -> Result<Self, ReplayError> {
-        let mut frames: HashMap<([u8; 6], u16), HashMap<IpAddr, u64>> = HashMap::new();
-        let mut record = Record::default();
-        // An error here is ignored, because the replay itself reports faults of the capture.
-        while let Ok(true) = capture.next(&mut record) {
-            let (Some(mac), Some(found)) = (record.frame.first_chunk(), frame::parse(&record.frame)) else {
-                continue;
-            };
-            let wanted =
-                to.is_none_or(|to| (found.destination, found.destination_port) == (to.ip(), to.port()));
-            if wanted && mac[0] & 1 == 0 {
-                let place = frames.entry((*mac, found.destination_port)).or_default();
-                *place.entry(found.destination).or_default() += 1;
-            }
-        }
-        // If two targets are equally frequent, their values decide, so that the same capture always has the same
-        // target.
-        let best = frames
-            .into_iter()
-            .max_by_key(|(key, addresses)| (key.1 == port, addresses.values().sum::<u64>(), *key));
-        let ((mac, port), addresses) = best.ok_or(ReplayError::NothingToAnswer(to))?;
-        let mut addresses: Vec<_> = addresses.into_iter().collect();
-        addresses.sort_by_key(|(address, count)| (std::cmp::Reverse(*count), *address));
-        let mut addresses: Vec<_> = addresses.into_iter().map(|(address, _)| address).collect();
-        for v4 in [true, false] {
-            let mut kept = 0;
-            addresses.retain(|address| {
-                kept += usize::from(address.is_ipv4() == v4);
-                address.is_ipv4() != v4 || kept <= ADDRESSES_MAX
-            });
-        }
-        Ok(Self { mac, port, addresses })
-    }
-
-    /// Returns the interface of the fast path. It is `lo` if the capture was made there.
-    pub fn endpoint(&self) -> Endpoint {
-        Endpoint::new(self.mac, self.mac == [0; 6], &self.addresses).unwrap_or_default()
-    }
+    #[error(transparent)]
+    NothingToAnswer(#[from] NoDatagram),
 }
 
 /// Result of one frame.

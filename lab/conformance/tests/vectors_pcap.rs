@@ -1,6 +1,6 @@
 //! Tests of the captures of the vectors: what is written is read back, and is what the model of the RTL gives.
 
-use lineside_conformance::pcap::{Reader, Record};
+use lineside_capture::{Reader, Record};
 use lineside_conformance::rtl::RtlModel;
 use lineside_conformance::spv::Spv;
 use lineside_conformance::vectors::pcap::{

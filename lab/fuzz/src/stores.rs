@@ -8,6 +8,7 @@ use lineside_spv::reader::{Session, TxLocation};
 use lineside_spv::store::{self, Geometry, Hash, Store};
 use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
 use lineside_testkit::DemoChain;
+use lineside_wire::trace::NoTrace;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -364,7 +365,10 @@ pub fn adopt(data: &[u8]) {
     for block in store.blocks.as_slice() {
         assert_eq!(block.generation.load(Relaxed) & 1, 0, "no block is half-written");
     }
-    let find = |txid: &Hash| Session::begin(&store, lease::now_ns()).and_then(|session| session.find(txid));
+    let find = |txid: &Hash| {
+        let session = Session::begin(&store, lease::now_ns(), &mut NoTrace)?;
+        session.find(txid, 0, &mut NoTrace)
+    };
     let is_a_root = |txid: &Hash| {
         let mut blocks = store.blocks.as_slice().iter();
         let root =

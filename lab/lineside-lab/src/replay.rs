@@ -6,17 +6,16 @@ use clap::{Args, ValueEnum};
 use lineside::config::ConfigError;
 use lineside::out::Unwritten;
 use lineside::{say, tell};
+use lineside_capture::{Reader, Target, Writer};
 use lineside_conformance::frames::Datapath as FrameRunner;
-use lineside_conformance::pcap::{Reader, Writer};
-use lineside_conformance::replay::{ReplayError, Report, Step, Target, replay};
+use lineside_conformance::replay::{ReplayError, Report, Step, replay};
 use lineside_conformance::spv::{DatapathKind, FrameDatapath};
-use lineside_fastpath::{DropReason, FrameVerdict, Readers, lease};
+use lineside_fastpath::{DropReason, FrameVerdict};
 use lineside_service::config::Section;
 use lineside_spv::config::{IndexName, NetworkName, Prefill, SpvConfig};
 use lineside_spv::host::SpvHost;
-use lineside_spv::service::open_chain;
+use lineside_spv::service::{fill_table, open_chain};
 use lineside_spv::store::Store;
-use lineside_spv::writer::StoreWriter;
 use lineside_wire::frame;
 use serde_json::{Map, Value, json};
 use std::fs::File;
@@ -229,15 +228,7 @@ fn fill(config: &SpvConfig, store: &Arc<Store>) -> anyhow::Result<SpvHost> {
     for warning in warnings {
         tell!("lineside: {warning}");
     }
-    let writer = Box::new(StoreWriter::new(Arc::clone(store)));
-    let host = SpvHost::new(chain, writer, Readers::default(), config.paper_format);
-    match config.prefill {
-        Prefill::None => {}
-        Prefill::Tip(blocks) => host.prefill(blocks),
-        Prefill::All => host.prefill(u32::MAX),
-    }
-    lease::renew(&store.control().lease_until_ns, LEASE_NS);
-    Ok(host)
+    Ok(fill_table(config, chain, store, LEASE_NS))
 }
 
 /// Returns the name of the verdict on a frame, and the reason if the frame was dropped.

@@ -1,6 +1,6 @@
 //! Tests that run `lineside-lab replay` as a user does.
 
-use lineside_conformance::pcap::{Reader, Record, Writer};
+use lineside_capture::{Reader, Record, Writer};
 use lineside_testkit::{DemoChain, binary, skipped};
 use lineside_wire::frame::{Addressing, build, parse};
 use std::path::{Path, PathBuf};

@@ -6,9 +6,13 @@
 
 #include <cstring>
 #include <new>
+#include <vector>
 
 #include "Vls_sim.h"
 #include "verilated.h"
+#ifdef LS_SIM_TRACE
+#include "verilated_fst_c.h"
+#endif
 #ifdef LS_SIM_TRANSFER
 #include "ls_sim_transfer.h"
 #endif
@@ -107,13 +111,65 @@ struct Commands {
 
 }  // namespace
 
+// Context of the model. Signals can be traced only if this is known before the model exists.
+struct Context : VerilatedContext {
+#ifdef LS_SIM_TRACE
+    Context() { traceEverOn(true); }
+#endif
+};
+
+// Events of a run, and the counters before the present cycle.
+struct Watch {
+    bool is_on = false;
+    std::vector<ls_sim_event> events;
+    uint64_t counters[LS_SIM_COUNTERS], drops[LS_SIM_DROPS];
+
+    void note(uint64_t cycle, ls_sim_event_kind kind, uint32_t index) { events.push_back({cycle, kind, index}); }
+    void compare(uint64_t cycle, ls_sim_event_kind kind, uint64_t *before, const void *now, size_t count) {
+        uint64_t values[LS_SIM_COUNTERS + LS_SIM_DROPS];
+        memcpy(values, now, count * sizeof(uint64_t));
+        // A counter rises at the clock edge that ends the cycle of the decision.
+        for (uint32_t i = 0; i < count; i++)
+            if (values[i] != before[i]) note(cycle - 1, kind, i);
+        memcpy(before, values, count * sizeof(uint64_t));
+    }
+    template <typename Top>
+    void begin(Top &top) {
+        events.clear();
+        memcpy(counters, &top.counters_o, sizeof(counters));
+        memcpy(drops, &top.drops_o, sizeof(drops));
+    }
+    template <typename Top>
+    void cycle(Top &top, uint64_t now) {
+        compare(now, LS_SIM_EVENT_COUNTED, counters, &top.counters_o, LS_SIM_COUNTERS);
+        compare(now, LS_SIM_EVENT_DROPPED, drops, &top.drops_o, LS_SIM_DROPS);
+        if (top.s_axis_tvalid && top.s_axis_tready) note(now, LS_SIM_EVENT_IN, top.s_axis_tlast);
+        if (top.m_axis_network_tvalid && top.m_axis_network_tready)
+            note(now, LS_SIM_EVENT_NETWORK, top.m_axis_network_tlast);
+        if (top.m_axis_host_tvalid && top.m_axis_host_tready) note(now, LS_SIM_EVENT_HOST, top.m_axis_host_tlast);
+        if (top.frame_passed_o) note(now, LS_SIM_EVENT_PASSED, top.passed_verdict_o);
+    }
+};
+
 struct ls_sim {
-    VerilatedContext context;
+    Context context;
     Vls_sim top{&context};
     const char *fault = nullptr;
     uint64_t cycles = 0;
     uint64_t latency = 0;
     Output network, host;
+    Watch watch;
+#ifdef LS_SIM_TRACE
+    static constexpr uint64_t kCycleNs = 4, kEdgeNs = 2;
+    VerilatedFstC trace;
+    uint64_t trace_begin = 0;
+    void dump(uint64_t after_ns) {
+        if (trace.isOpen()) trace.dump((cycles - trace_begin) * kCycleNs + after_ns);
+    }
+#else
+    void dump(uint64_t) {}
+    static constexpr uint64_t kEdgeNs = 0;
+#endif
 #ifdef LS_SIM_TRANSFER
     ls::Streams streams;
 #endif
@@ -121,8 +177,13 @@ struct ls_sim {
     ls::Memory memory{LS_SIM_MEMORY};  // log2 of its number of lines
 #endif
 
-    // Only after top.eval(), which initializes the model.
+    // The short call skips the locks of Verilator's message queue. It is allowed only after top.eval(), which initializes
+    // the model; and a waveform needs the long one, which marks that signals have changed.
+#ifdef LS_SIM_TRACE
+    void eval() { top.eval(); }
+#else
     void eval() { Vls_sim___024root___eval(top.rootp); }
+#endif
     void settle() {
         top.clk_i = 0;
 #ifdef LS_SIM_TRANSFER
@@ -132,6 +193,7 @@ struct ls_sim {
         memory.drive(top);
 #endif
         eval();
+        dump(0);
     }
     void edge() {
 #ifdef LS_SIM_TRANSFER
@@ -144,6 +206,7 @@ struct ls_sim {
 #endif
         top.clk_i = 1;
         eval();
+        dump(kEdgeNs);
         cycles++;
     }
 };
@@ -246,6 +309,7 @@ uint64_t ls_sim_run_mixed(struct ls_sim *sim, const uint8_t *frames, const uint3
     bool offers = false;  // a beat that is offered stays offered until it is taken
     sim->fault = nullptr;
     sim->latency = 0;
+    if (sim->watch.is_on) sim->watch.begin(top);
     for (size_t i = 0; i < count; i++) {
         if (!bytes[i] || bytes[i] > LS_SIM_FRAME_BYTES_MAX) {
             sim->fault = "a frame is empty or longer than LS_SIM_FRAME_BYTES_MAX";
@@ -269,6 +333,7 @@ uint64_t ls_sim_run_mixed(struct ls_sim *sim, const uint8_t *frames, const uint3
         commands.drive(top);
         sim->settle();
         if (commands.edge(top, sim->cycles)) progress = sim->cycles;
+        if (sim->watch.is_on) sim->watch.cycle(top, sim->cycles);
 
         const bool network = top.m_axis_network_tvalid, host = top.m_axis_host_tvalid;
         const void *network_data = &top.m_axis_network_tdata, *host_data = &top.m_axis_host_tdata;
@@ -334,6 +399,36 @@ const char *ls_sim_fault(const struct ls_sim *sim) { return sim->fault; }
 uint64_t ls_sim_latency(const struct ls_sim *sim) { return sim->latency; }
 
 uint64_t ls_sim_cycles(const struct ls_sim *sim) { return sim->cycles; }
+
+void ls_sim_watch(struct ls_sim *sim, int is_on) { sim->watch.is_on = is_on; }
+
+size_t ls_sim_events(const struct ls_sim *sim, struct ls_sim_event *out, size_t most) {
+    const auto &events = sim->watch.events;
+    const size_t count = events.size() < most ? events.size() : most;
+    if (count) memcpy(out, events.data(), count * sizeof(*out));
+    return count;
+}
+
+#ifdef LS_SIM_TRACE
+int ls_sim_trace_begin(struct ls_sim *sim, const char *path) {
+    sim->trace_begin = sim->cycles;
+    sim->trace.set_time_unit("1ns");
+    sim->trace.set_time_resolution("1ns");
+    sim->top.trace(&sim->trace, 99);
+    sim->trace.open(path);
+    return sim->trace.isOpen();
+}
+
+int ls_sim_trace_end(struct ls_sim *sim) {
+    for (int i = 0; i < 4; i++) {
+        sim->settle();
+        sim->edge();
+    }
+    const bool was_open = sim->trace.isOpen();
+    sim->trace.close();
+    return was_open;
+}
+#endif
 
 void ls_sim_counters(const struct ls_sim *sim, uint64_t counters[LS_SIM_COUNTERS], uint64_t drops[LS_SIM_DROPS]) {
     memcpy(counters, &sim->top.counters_o, LS_SIM_COUNTERS * sizeof(uint64_t));

@@ -61,6 +61,40 @@ LS_SIM_API uint64_t ls_sim_latency(const struct ls_sim *sim);
 // Returns the number of cycles since the reset.
 LS_SIM_API uint64_t ls_sim_cycles(const struct ls_sim *sim);
 
+#ifdef LS_SIM_NAME
+#define ls_sim_watch LS_SIM_JOIN(LS_SIM_NAME, _watch)
+#define ls_sim_events LS_SIM_JOIN(LS_SIM_NAME, _events)
+#define ls_sim_trace_begin LS_SIM_JOIN(LS_SIM_NAME, _trace_begin)
+#define ls_sim_trace_end LS_SIM_JOIN(LS_SIM_NAME, _trace_end)
+#endif
+
+// Event of a run. `index` is 1 for the last beat of a frame, or the number of a counter, drop reason or verdict.
+enum ls_sim_event_kind {
+    LS_SIM_EVENT_IN = 0,       // a beat was taken in
+    LS_SIM_EVENT_COUNTED = 1,  // a decision was counted; `index`: counter of the service
+    LS_SIM_EVENT_DROPPED = 2,  // a decision was counted; `index`: reason of the drop
+    LS_SIM_EVENT_NETWORK = 3,  // a beat left to the network
+    LS_SIM_EVENT_HOST = 4,     // a beat left to the host
+    LS_SIM_EVENT_PASSED = 5,   // the frame has left, or was dropped; `index`: verdict
+};
+
+struct ls_sim_event {
+    uint64_t cycle;  // since the reset
+    uint32_t kind, index;
+};
+
+// Records the events of the next runs if `is_on` is 1. ls_sim_events copies at most `most` events of the last run to
+// `out`, and returns their number.
+LS_SIM_API void ls_sim_watch(struct ls_sim *sim, int is_on);
+LS_SIM_API size_t ls_sim_events(const struct ls_sim *sim, struct ls_sim_event *out, size_t most);
+
+#ifdef LS_SIM_TRACE
+// Writes all signals from now on to an FST file. Cycle N after the call is from 4 N ns; its clock edge is at 4 N + 2 ns.
+// ls_sim_trace_end runs four more cycles and closes the file. Both return 0 if the file could not be written.
+LS_SIM_API int ls_sim_trace_begin(struct ls_sim *sim, const char *path);
+LS_SIM_API int ls_sim_trace_end(struct ls_sim *sim);
+#endif
+
 // Reads the counters of the service and of the drops, in the order of spec/.
 LS_SIM_API void ls_sim_counters(const struct ls_sim *sim, uint64_t counters[LS_SIM_COUNTERS],
                                 uint64_t drops[LS_SIM_DROPS]);

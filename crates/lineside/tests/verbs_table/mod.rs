@@ -59,6 +59,7 @@ pub const ROWS: &[Row<'static>] = &[
     row("run", &["--config", "missing.toml"], 2),
     row("check-config", &["missing.toml"], 2),
     row("doctor", &["--config", "missing.toml"], 2),
+    row("explain", &["missing.pcap", "--frame", "1"], 1),
     row("status", &["--console", "127.0.0.1:9"], 1),
     row("top", &[], 1),
     row("xdp status", &["--pin-dir", "missing"], 0),

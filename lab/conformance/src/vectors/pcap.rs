@@ -2,9 +2,9 @@
 //! vector, with the frame that goes in and the frames that must come out.
 
 use super::{Chain, ExpectedVerdict, File, Lease, Vector, load};
-use crate::pcap::Writer;
 use crate::rtl::{NAME, RtlService, setup_commands};
 use crate::spv::Spv;
+use lineside_capture::Writer;
 use lineside_fastpath::lease;
 use lineside_spv::chain::Tip;
 use lineside_spv::store::{Geometry, Store};

@@ -4,8 +4,8 @@
 
 use crate::error::{PapersError, Result, writing};
 use lineside_bench::BenchError;
-use lineside_conformance::pcap::{Reader, Writer};
-use lineside_conformance::replay::{Target, replay};
+use lineside_capture::{Reader, Target, Writer};
+use lineside_conformance::replay::replay;
 use lineside_conformance::transfer::{DatapathKind, FrameDatapath};
 use lineside_fastpath::{FrameVerdict, lease};
 use lineside_testkit::Random;

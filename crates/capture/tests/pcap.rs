@@ -1,6 +1,6 @@
 //! Tests of the pcap reader with captures in every byte order and time unit, and with every kind of damage.
 
-use lineside_conformance::pcap::{PcapError, RECORD_BYTES_MAX, Reader, Record, Writer};
+use lineside_capture::{PcapError, RECORD_BYTES_MAX, Reader, Record, Writer};
 use proptest::prelude::*;
 
 const MICROS: u32 = 0xa1b2_c3d4;

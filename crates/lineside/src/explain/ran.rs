@@ -1,0 +1,174 @@
+//! Runs of a frame on the datapaths, and their comparison.
+
+use lineside_fastpath::{DropReason, FrameHandler, FrameVerdict, Steps, lease};
+use lineside_spv::fastpath::SpvFastPath;
+use lineside_spv::store::Store;
+use lineside_wire::endpoint::Endpoint;
+use lineside_wire::trace::Rule;
+use lineside_wire::{AnsweredOp, SPV_FAST_PATH, SpvCounter};
+use lineside_xdp::{XdpDatapath, XdpError};
+use std::sync::Arc;
+
+/// Name of the BPF map with the counters of `spv`.
+const COUNTS: &str = "spv_counts";
+
+/// Result of one run of a frame.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// Verdict.
+    pub verdict: FrameVerdict,
+    /// Frame after the run; the reply if the verdict is [`FrameVerdict::Transmit`].
+    pub left: Vec<u8>,
+    /// Counters that rose, with the difference.
+    pub counters: Vec<(String, u64)>,
+}
+
+/// Clock cycles of the events of a run on the simulated NIC; cycle 0 is that of the first beat in.
+#[derive(Clone, Debug, Default)]
+pub struct Cycles {
+    /// Events: cycle, name for programs, text for people.
+    pub events: Vec<(u64, &'static str, String)>,
+    /// Cycles from the last beat in to the first beat out; `None` if nothing left.
+    pub latency: Option<u64>,
+}
+
+impl Ran {
+    /// Returns the name of the verdict, and the reason of a drop.
+    pub fn outcome(&self) -> (&'static str, Option<&'static str>) {
+        match self.verdict {
+            FrameVerdict::Transmit => ("answered", None),
+            FrameVerdict::Pass => ("passed", None),
+            FrameVerdict::Drop(reason) => ("dropped", Some(reason.name())),
+        }
+    }
+
+    /// Returns the counters that rose as text.
+    pub fn counters_text(&self) -> String {
+        let rose = |(name, count): &(String, u64)| format!("{name} +{count}");
+        match self.counters.is_empty() {
+            true => "none changed".into(),
+            false => self.counters.iter().map(rose).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// Returns the differences between this expected result and `other`, as text.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.verdict != other.verdict {
+            let text = |ran: &Self| match ran.outcome() {
+                (verdict, Some(reason)) => format!("{verdict} ({reason})"),
+                (verdict, None) => verdict.to_owned(),
+            };
+            found.push(format!("verdict {} instead of {}", text(other), text(self)));
+        }
+        // Of a dropped frame nothing is left on the NIC.
+        let is_dropped = matches!(self.verdict, FrameVerdict::Drop(_)) && self.verdict == other.verdict;
+        if self.left != other.left && !is_dropped {
+            let bytes = self.left.iter().zip(&other.left);
+            let at = bytes.take_while(|(ours, theirs)| ours == theirs).count();
+            found.push(format!("other bytes from offset {at}"));
+        }
+        if self.counters != other.counters {
+            let (ours, theirs) = (self.counters_text(), other.counters_text());
+            found.push(format!("counters: {theirs} instead of {ours}"));
+        }
+        found
+    }
+}
+
+/// Returns the counters that rose.
+pub fn risen(spv: [&[u64]; 2], drops: [&[u64; DropReason::ALL.len()]; 2]) -> Vec<(String, u64)> {
+    let mut rose = Vec::new();
+    for counter in SpvCounter::ALL {
+        let count = |of: &[u64]| of.get(counter as usize).copied().unwrap_or(0);
+        rose.push((
+            counter.name().to_owned(),
+            count(spv[1]).saturating_sub(count(spv[0])),
+        ));
+    }
+    for reason in DropReason::ALL {
+        let count = drops[1][reason as usize].saturating_sub(drops[0][reason as usize]);
+        rose.push((format!("drops, {}", reason.name()), count));
+    }
+    rose.retain(|(_, count)| *count > 0);
+    rose
+}
+
+/// Runs the frame on the model, and records the steps.
+pub fn run_model(store: &Arc<Store>, endpoint: &Endpoint, port: u16, frame: &[u8]) -> (Ran, Steps) {
+    let fastpath = SpvFastPath::new(Arc::clone(store));
+    let handler = FrameHandler {
+        endpoint,
+        port,
+        fastpath: &fastpath,
+    };
+    let (mut left, mut steps) = (frame.to_vec(), Steps::default());
+    let before = fastpath.counters();
+    let verdict = handler.explain(lease::now_ns(), &mut left, &mut steps);
+    let mut drops = [0; DropReason::ALL.len()];
+    if let FrameVerdict::Drop(reason) = verdict {
+        drops[reason as usize] = 1;
+    }
+    let counters = risen(
+        [&before, &fastpath.counters()],
+        [&[0; DropReason::ALL.len()], &drops],
+    );
+    let ran = Ran {
+        verdict,
+        left,
+        counters,
+    };
+    (ran, steps)
+}
+
+/// Runs the frame through the program in the kernel by BPF_PROG_TEST_RUN.
+///
+/// # Errors
+/// Error of the kernel.
+pub fn run_xdp(program: &mut XdpDatapath, frame: &[u8]) -> Result<Ran, XdpError> {
+    let (counts, drops) = (program.count_all(COUNTS)?, program.drop_counts(None)?);
+    let (verdict, left) = program.test_run(frame)?;
+    let (counts_after, drops_after) = (program.count_all(COUNTS)?, program.drop_counts(None)?);
+    Ok(Ran {
+        verdict: with_reason(verdict, &drops, &drops_after),
+        left,
+        counters: risen([&counts, &counts_after], [&drops, &drops_after]),
+    })
+}
+
+/// Returns the verdict with the reason that the counters show, because a datapath reports no reason of a drop.
+pub fn with_reason(
+    verdict: FrameVerdict,
+    before: &[u64; DropReason::ALL.len()],
+    after: &[u64; DropReason::ALL.len()],
+) -> FrameVerdict {
+    let rose = |reason: &&DropReason| after[**reason as usize] != before[**reason as usize];
+    match (verdict, DropReason::ALL.iter().find(rose)) {
+        (FrameVerdict::Drop(_), Some(reason)) => FrameVerdict::Drop(*reason),
+        _ => verdict,
+    }
+}
+
+/// Returns the result that the RTL must have where it leaves a frame to the host that the model may answer: a native
+/// operation that `spec/` does not list for it, or a frame that is too long. Returns `None` for all other frames.
+pub fn expected_of_rtl(model: &Ran, steps: &Steps, frame: &[u8], frame_bytes_max: usize) -> Option<Ran> {
+    let passed = |counters| Ran {
+        verdict: FrameVerdict::Pass,
+        left: frame.to_vec(),
+        counters,
+    };
+    if frame.len() > frame_bytes_max {
+        return Some(passed(Vec::new()));
+    }
+    if matches!(model.verdict, FrameVerdict::Drop(_)) {
+        return None;
+    }
+    let native = steps
+        .as_slice()
+        .iter()
+        .find(|step| step.rule == Rule::NoReplyBit)?;
+    let operation = *frame.get(native.bytes.start)?;
+    let forwarded = SpvCounter::ForwardedNative.name().to_owned();
+    let is_answered = SPV_FAST_PATH.answers("rtl", AnsweredOp::Native(operation));
+    (!is_answered).then(|| passed(vec![(forwarded, 1)]))
+}
