@@ -7,7 +7,7 @@
 #include <cstring>
 #include <new>
 
-#include "Vls_sim.h"
+#include "ls_sim_model.h"  // written by scripts/rtl-sim.sh: the class of the model
 #include "verilated.h"
 #ifdef LS_SIM_TRANSFER
 #include "ls_sim_transfer.h"
@@ -16,7 +16,8 @@
 #include "ls_sim_memory.h"
 #endif
 
-double sc_time_stamp() { return 0; }
+// A program may contain several designs, each with this function.
+__attribute__((weak)) double sc_time_stamp() { return 0; }
 
 namespace {
 
@@ -104,7 +105,7 @@ struct Commands {
 
 struct ls_sim {
     VerilatedContext context;
-    Vls_sim top{&context};
+    ls_sim_model top{&context};
     const char *fault = nullptr;
     uint64_t cycles = 0;
     uint64_t latency = 0;
