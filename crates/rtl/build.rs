@@ -1,4 +1,4 @@
-//! With the feature `sim`, builds the simulated NIC from `rtl/` by `scripts/rtl-sim.sh` and links it.
+//! With the feature `sim`, builds the simulated NICs from `rtl/` by `scripts/rtl-sim.sh` and links them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,30 +18,43 @@ fn main() {
         "rtl/common",
         "rtl/pipeline",
         "rtl/spv",
+        "rtl/transfer",
         "rtl/shells/sim",
         "rtl/lint.vlt",
         "scripts/rtl-sim.sh",
     ] {
         println!("cargo:rerun-if-changed={}", root.join(path).display());
     }
+    println!("cargo:rerun-if-env-changed=RTL_SIM_OPTIMIZE");
     fs::create_dir_all(&out).expect("OUT_DIR can be written");
-    let status = Command::new("bash")
-        .arg(root.join("scripts/rtl-sim.sh"))
-        .args([
-            format!("-GLineBits={SIM_LINE_BITS}"),
-            format!("-GBlockBits={SIM_BLOCK_BITS}"),
-            "-DLS_SKIP_IDLE".into(),
-        ])
-        .args(trace_arguments())
-        .env("RTL_SIM_DIR", &out)
-        .status()
-        .expect("bash runs scripts/rtl-sim.sh");
-    assert!(
-        status.success(),
-        "scripts/rtl-sim.sh cannot build the simulated NIC; `make rtl-setup` installs its tools"
-    );
-    println!("cargo:rustc-link-search=native={}", out.display());
-    println!("cargo:rustc-link-lib=static=ls_sim");
+    let spv = [
+        format!("-GLineBits={SIM_LINE_BITS}"),
+        format!("-GBlockBits={SIM_BLOCK_BITS}"),
+        "-DLS_SKIP_IDLE".into(),
+    ];
+    let transfer = [
+        "transfer".into(),
+        format!("-GBucketBits={SIM_BUCKET_BITS}"),
+        format!("-GSessionBits={SIM_SESSION_BITS}"),
+        format!("-GRecordDepth={SIM_RECORDS}"),
+    ];
+    for (name, arguments) in [("ls_sim", &spv[..]), ("ls_transfer_sim", &transfer[..])] {
+        let folder = out.join(name);
+        let status = Command::new("bash")
+            .arg(root.join("scripts/rtl-sim.sh"))
+            .args(arguments)
+            .args(trace_arguments())
+            .env("RTL_SIM_DIR", &folder)
+            .env("RTL_SIM_NAME", name)
+            .status()
+            .expect("bash runs scripts/rtl-sim.sh");
+        assert!(
+            status.success(),
+            "scripts/rtl-sim.sh cannot build the simulated NIC {name}; `make rtl-setup` installs its tools"
+        );
+        println!("cargo:rustc-link-search=native={}", folder.display());
+        println!("cargo:rustc-link-lib=static={name}");
+    }
     println!("cargo:rustc-link-lib=dylib=stdc++");
     if has_trace() {
         println!("cargo:rustc-link-lib=dylib=lz4");

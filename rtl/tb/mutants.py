@@ -147,6 +147,7 @@ def build(source, sim) -> bool:
     top = ["--cc", "--top-module", "ls_spv_core", "--prefix", "Vls_sim", "--Mdir", sim]
     if run(["verilator", *options, *top, *files], BUILD_SECONDS)[0] != 0:
         return False
+    (sim / "ls_sim_model.h").write_text('#include "Vls_sim.h"\nusing ls_sim_model = Vls_sim;\n')
     units = [*sorted(sim.glob("*.cpp")), source / "shells/sim/ls_sim.cpp"]
     (sim / "all.cc").write_text("".join(f'#include "{unit}"\n' for unit in units))
     flags = [f"-I{at}" for at in (sim, root / "include", root / "include/vltstd")]

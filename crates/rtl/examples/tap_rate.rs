@@ -13,9 +13,9 @@
 use lineside_fastpath::lease;
 use lineside_rtl::{
     Bridge, COMMAND_BLOCK, COMMAND_BLOCK_HASH, COMMAND_LINE, Command, CommandQueue, InterfaceAddress,
-    NetworkPlan, NicNetwork, REGISTER_SPV_BLOCK_MASK, REGISTER_SPV_EPOCH, REGISTER_SPV_LEASE_UNTIL_NS,
-    REGISTER_SPV_PAPER_FORMAT, REGISTER_SPV_PAPER_INDEX, REGISTER_SPV_PORT, REGISTER_SPV_SET_BITS,
-    REGISTER_SPV_WAYS, folded_sum, simulated_nic,
+    NetworkPlan, NicDesign, NicNetwork, REGISTER_SPV_BLOCK_MASK, REGISTER_SPV_EPOCH,
+    REGISTER_SPV_LEASE_UNTIL_NS, REGISTER_SPV_PAPER_FORMAT, REGISTER_SPV_PAPER_INDEX, REGISTER_SPV_PORT,
+    REGISTER_SPV_SET_BITS, REGISTER_SPV_WAYS, folded_sum, simulated_nic,
 };
 use std::error::Error;
 use std::net::UdpSocket;
@@ -104,7 +104,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         sockets: [0, 0],
     };
     let queue = Arc::new(CommandQueue::new()?);
-    let bridge = Bridge::start(simulated_nic()?, NicNetwork::create(&plan)?, Arc::clone(&queue))?;
+    let bridge = Bridge::start(
+        simulated_nic(NicDesign::Spv)?,
+        NicNetwork::create(&plan)?,
+        Arc::clone(&queue),
+    )?;
     queue.add(&table());
     queue.flush();
     let socket = UdpSocket::bind("0.0.0.0:0")?;

@@ -210,7 +210,8 @@ impl<'a> Worker<'a> {
         self.shared.queue.take(&mut self.commands);
         if !self.commands.is_empty() {
             if let Some(nic) = &mut self.nic
-                && let Err(error) = nic.execute(&self.commands)
+                && let Err(error) =
+                    (nic.execute(&self.commands)).and_then(|()| self.shared.queue.give(nic.as_mut()))
             {
                 self.fail(&error);
             }
@@ -236,6 +237,11 @@ impl<'a> Worker<'a> {
             Some(nic) => nic.process(lease::now_ns(), &mut self.batch),
             None => Ok(0),
         };
+        // The table of the host has each operation before a client has the reply to it.
+        let processed = processed.and_then(|cycles| match &mut self.nic {
+            Some(nic) => self.shared.queue.give(nic.as_mut()).map(|()| cycles),
+            None => Ok(cycles),
+        });
         let cycles = processed.unwrap_or_else(|error| {
             self.fail(&error);
             0

@@ -1,9 +1,9 @@
 //! Commands of the host to the RTL, in the layout of `spec/rtl.toml`.
 
 use crate::generated::{
-    COMMAND_BYTES, COMMAND_FIRST_AT, COMMAND_INDEX_AT, COMMAND_OP_AT, COMMAND_REGISTER, COMMAND_SECOND_AT,
-    COMMAND_VALUE_AT, REGISTER_LOOPBACK, REGISTER_MAC, REGISTER_V4, REGISTER_V4_ANSWERED, REGISTER_V4_OWN,
-    REGISTER_V6, REGISTER_V6_ANSWERED, REGISTER_V6_OWN,
+    COMMAND_BYTES, COMMAND_FIRST_AT, COMMAND_ID_AT, COMMAND_INDEX_AT, COMMAND_OP_AT, COMMAND_REGISTER,
+    COMMAND_SECOND_AT, COMMAND_VALUE_AT, REGISTER_LOOPBACK, REGISTER_MAC, REGISTER_V4, REGISTER_V4_ANSWERED,
+    REGISTER_V4_OWN, REGISTER_V6, REGISTER_V6_ANSWERED, REGISTER_V6_OWN,
 };
 use lineside_wire::csum;
 use lineside_wire::endpoint::Endpoint;
@@ -32,6 +32,13 @@ impl Command {
         }
         bytes[COMMAND_VALUE_AT..COMMAND_VALUE_AT + value.len()].copy_from_slice(value);
         Self(bytes)
+    }
+
+    /// Returns the command with the account `id`, for commands of `transfer`.
+    #[must_use]
+    pub fn with_id(mut self, id: &[u8; 16]) -> Self {
+        self.0[COMMAND_ID_AT..COMMAND_ID_AT + id.len()].copy_from_slice(id);
+        self
     }
 
     /// Returns the command that writes the register `index` (one of the constants `REGISTER_…`). `value` begins with

@@ -37,9 +37,9 @@ pub use command::{Command, endpoint_commands, folded_sum};
 pub use error::RtlError;
 pub use generated::*;
 pub use network::{NetworkPlan, NicNetwork};
-pub use nic::{BATCH, FrameBatch, Nic, NicCounters, NicVerdict};
+pub use nic::{BATCH, Follower, FrameBatch, Nic, NicCounters, NicDesign, NicRecord, NicResponse, NicVerdict};
 pub use queue::CommandQueue;
-pub use size::{SIM_BLOCK_BITS, SIM_LINE_BITS};
+pub use size::{SIM_BLOCK_BITS, SIM_BUCKET_BITS, SIM_LINE_BITS, SIM_RECORDS, SIM_SESSION_BITS};
 pub use tap::{InterfaceAddress, Tap};
 #[cfg(feature = "sim")]
 pub use watch::{SimEvent, SimEventKind};
@@ -47,13 +47,17 @@ pub use watch::{SimEvent, SimEventKind};
 /// True if this program contains the simulated NIC.
 pub const HAS_SIMULATED_NIC: bool = cfg!(feature = "sim");
 
-/// Returns the simulated NIC after its reset: no addresses, no lease, and a table with undefined contents.
+/// Returns the simulated NIC of a service after its reset: no addresses and no lease. The table of `spv` and the
+/// sessions of `transfer` have undefined contents; `transfer` has no accounts.
 ///
 /// # Errors
 /// [`RtlError::NotBuilt`] without the feature `sim`, [`RtlError::NoMemory`].
-pub fn simulated_nic() -> Result<Box<dyn Nic>, RtlError> {
+pub fn simulated_nic(design: NicDesign) -> Result<Box<dyn Nic>, RtlError> {
     #[cfg(feature = "sim")]
-    return Ok(Box::new(sim::Simulation::new()?));
+    return Ok(Box::new(sim::Simulation::new(design)?));
     #[cfg(not(feature = "sim"))]
-    Err(RtlError::NotBuilt)
+    {
+        let _ = design;
+        Err(RtlError::NotBuilt)
+    }
 }

@@ -2,13 +2,28 @@
 
 use crate::command::Command;
 use crate::error::RtlError;
-use lineside_wire::{DropReason, SpvCounter};
+use crate::generated::{TRANSFER_RECORD_BYTES, TRANSFER_RESPONSE_BYTES};
+use lineside_wire::{DropReason, SpvCounter, TransferCounter};
 use std::io;
 
 /// Maximum number of frames in a batch.
 pub const BATCH: usize = 128;
 /// Room for one frame in a batch, in bytes: an Ethernet frame of 1,514 bytes with a VLAN tag fits.
 const FRAME_ROOM: usize = 2048;
+
+/// Service of a NIC. Each design of the RTL has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NicDesign {
+    /// `ls_spv_core`
+    Spv,
+    /// `ls_transfer_core`
+    Transfer,
+}
+
+/// Record of an operation that the NIC has executed: an entry of the stream `transfer_record` of `spec/rtl.toml`.
+pub type NicRecord = [u8; TRANSFER_RECORD_BYTES];
+/// Response of the NIC to a command: an entry of the stream `transfer_response` or `transfer_session_response`.
+pub type NicResponse = [u8; TRANSFER_RESPONSE_BYTES];
 
 /// Decision of the NIC about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +52,23 @@ impl NicVerdict {
 pub struct NicCounters {
     /// Counters of `spv`, by [`SpvCounter`].
     pub spv: [u64; SpvCounter::ALL.len()],
+    /// Counters of `transfer`, by [`TransferCounter`].
+    pub transfer: [u64; TransferCounter::ALL.len()],
     /// Drops, by [`DropReason`].
     pub drops: [u64; DropReason::ALL.len()],
+}
+
+/// Table of the host that follows a NIC which executes operations by itself.
+pub trait Follower: Send {
+    /// Adds the commands that the NIC needs before the next frames.
+    fn commands(&mut self, commands: &mut Vec<Command>);
+
+    /// Takes the records of the operations that the NIC has executed, and the responses to its commands. The replies to
+    /// these operations are sent afterwards.
+    ///
+    /// # Errors
+    /// The NIC and the table differ. The NIC is then taken out.
+    fn follow(&mut self, records: &[NicRecord], responses: &[NicResponse]) -> Result<(), String>;
 }
 
 /// NIC that runs the RTL.
@@ -58,6 +88,16 @@ pub trait Nic: Send {
 
     /// Returns the counters.
     fn counters(&self) -> NicCounters;
+
+    /// Removes the records of all operations that were executed before this call, in their order.
+    fn take_records(&mut self) -> Vec<NicRecord> {
+        Vec::new()
+    }
+
+    /// Removes the responses to the commands that were executed before this call, in their order.
+    fn take_responses(&mut self) -> Vec<NicResponse> {
+        Vec::new()
+    }
 }
 
 /// Frames on their way through a NIC. The memory is allocated once and used for all batches.

@@ -1,6 +1,8 @@
 //! Commands of the hosts on their way to the NIC, whose thread executes them in their order.
 
 use crate::command::Command;
+use crate::error::RtlError;
+use crate::nic::{Follower, Nic};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -10,9 +12,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 const WAITING_MAX: usize = 1 << 16;
 
 /// Queue of commands between the hosts and the thread of the NIC.
-#[derive(Debug)]
 pub struct CommandQueue {
     state: Mutex<State>,
+    /// Table that follows the NIC.
+    follower: Mutex<Option<Box<dyn Follower>>>,
     /// Notified when commands were executed, and when the queue was closed.
     progress: Condvar,
     /// A byte in this stream wakes the thread of the NIC.
@@ -42,6 +45,14 @@ impl std::fmt::Debug for Watched {
     }
 }
 
+impl std::fmt::Debug for CommandQueue {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("CommandQueue")
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
 impl CommandQueue {
     /// Returns an empty queue.
     ///
@@ -53,6 +64,7 @@ impl CommandQueue {
         awake.set_nonblocking(true)?;
         Ok(Self {
             state: Mutex::default(),
+            follower: Mutex::default(),
             progress: Condvar::new(),
             wake,
             awake,
@@ -106,6 +118,24 @@ impl CommandQueue {
         });
     }
 
+    /// Lets a table follow the NIC, which executes operations by itself.
+    pub fn follow(&self, follower: Box<dyn Follower>) {
+        *self.follower.lock().unwrap_or_else(PoisonError::into_inner) = Some(follower);
+    }
+
+    /// Gives what has left the NIC, except frames, to the table that follows it.
+    ///
+    /// # Errors
+    /// [`RtlError::Fault`] if the NIC and the table differ.
+    pub(crate) fn give(&self, nic: &mut dyn Nic) -> Result<(), RtlError> {
+        let mut follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
+        let (records, responses) = (nic.take_records(), nic.take_responses());
+        match follower.as_mut() {
+            Some(follower) => follower.follow(&records, &responses).map_err(RtlError::Fault),
+            None => Ok(()),
+        }
+    }
+
     /// Moves the waiting commands into `taken`, and adds the writes of the registers whose values have changed.
     pub(crate) fn take(&self, taken: &mut Vec<Command>) {
         let mut state = self.state();
@@ -116,6 +146,15 @@ impl CommandQueue {
                 watched.written = Some(value);
                 taken.push(Command::register(watched.register, &value.to_le_bytes()));
             }
+        }
+        drop(state);
+        if let Some(follower) = self
+            .follower
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_mut()
+        {
+            follower.commands(taken);
         }
     }
 

@@ -33,22 +33,61 @@ pub struct SimEvent {
 
 /// `struct ls_sim_event`.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct RawEvent {
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RawEvent {
     cycle: u64,
     kind: u32,
     index: u32,
 }
 
-// SAFETY: the declarations are those of rtl/shells/sim/ls_sim.h.
-unsafe extern "C" {
-    fn ls_sim_watch(sim: *mut c_void, is_on: c_int);
-    fn ls_sim_events(sim: *const c_void, out: *mut RawEvent, most: usize) -> usize;
+/// C functions of one design; `rtl/shells/sim/ls_sim.h` describes them.
+#[derive(Debug)]
+pub(crate) struct WatchFunctions {
+    watch: unsafe extern "C" fn(*mut c_void, c_int),
+    events: unsafe extern "C" fn(*const c_void, *mut RawEvent, usize) -> usize,
     #[cfg(feature = "trace")]
-    fn ls_sim_trace_begin(sim: *mut c_void, path: *const std::ffi::c_char) -> c_int;
+    trace_begin: unsafe extern "C" fn(*mut c_void, *const std::ffi::c_char) -> c_int,
     #[cfg(feature = "trace")]
-    fn ls_sim_trace_end(sim: *mut c_void) -> c_int;
+    trace_end: unsafe extern "C" fn(*mut c_void) -> c_int,
 }
+
+macro_rules! watch_functions {
+    ($name:ident, $watch:ident, $events:ident, $trace_begin:ident, $trace_end:ident) => {
+        // SAFETY: the declarations are those of rtl/shells/sim/ls_sim.h.
+        unsafe extern "C" {
+            fn $watch(sim: *mut c_void, is_on: c_int);
+            fn $events(sim: *const c_void, out: *mut RawEvent, most: usize) -> usize;
+            #[cfg(feature = "trace")]
+            fn $trace_begin(sim: *mut c_void, path: *const std::ffi::c_char) -> c_int;
+            #[cfg(feature = "trace")]
+            fn $trace_end(sim: *mut c_void) -> c_int;
+        }
+
+        pub(crate) static $name: WatchFunctions = WatchFunctions {
+            watch: $watch,
+            events: $events,
+            #[cfg(feature = "trace")]
+            trace_begin: $trace_begin,
+            #[cfg(feature = "trace")]
+            trace_end: $trace_end,
+        };
+    };
+}
+
+watch_functions!(
+    SPV,
+    ls_sim_watch,
+    ls_sim_events,
+    ls_sim_trace_begin,
+    ls_sim_trace_end
+);
+watch_functions!(
+    TRANSFER,
+    ls_transfer_sim_watch,
+    ls_transfer_sim_events,
+    ls_transfer_sim_trace_begin,
+    ls_transfer_sim_trace_end
+);
 
 /// Maximum number of events of a run that are returned.
 const EVENTS_MAX: usize = 4096;
@@ -57,14 +96,14 @@ impl Simulation {
     /// Starts or stops recording the events of the next runs.
     pub fn watch(&mut self, is_on: bool) {
         // SAFETY: the pointer is valid until `drop`.
-        unsafe { ls_sim_watch(self.0.as_ptr(), c_int::from(is_on)) };
+        unsafe { (self.watch_functions().watch)(self.sim.as_ptr(), c_int::from(is_on)) };
     }
 
     /// Returns the events of the last run in their order, at most 4,096.
     pub fn events(&self) -> Vec<SimEvent> {
         let mut events = vec![RawEvent::default(); EVENTS_MAX];
         // SAFETY: the pointer is valid until `drop`, and the buffer has space for `EVENTS_MAX` events.
-        let count = unsafe { ls_sim_events(self.0.as_ptr(), events.as_mut_ptr(), EVENTS_MAX) };
+        let count = unsafe { (self.watch_functions().events)(self.sim.as_ptr(), events.as_mut_ptr(), EVENTS_MAX) };
         events[..count.min(EVENTS_MAX)]
             .iter()
             .filter_map(RawEvent::event)
@@ -83,7 +122,7 @@ impl Simulation {
         std::fs::File::create(path)?;
         let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
         // SAFETY: the pointer is valid until `drop`, and the path is a C string that outlives the call.
-        match unsafe { ls_sim_trace_begin(self.0.as_ptr(), path.as_ptr()) } {
+        match unsafe { (self.watch_functions().trace_begin)(self.sim.as_ptr(), path.as_ptr()) } {
             0 => Err(std::io::Error::other("the FST file cannot be written")),
             _ => Ok(()),
         }
@@ -96,7 +135,7 @@ impl Simulation {
     #[cfg(feature = "trace")]
     pub fn end_trace(&mut self) -> std::io::Result<()> {
         // SAFETY: the pointer is valid until `drop`.
-        match unsafe { ls_sim_trace_end(self.0.as_ptr()) } {
+        match unsafe { (self.watch_functions().trace_end)(self.sim.as_ptr()) } {
             0 => Err(std::io::Error::other("no FST file is being written")),
             _ => Ok(()),
         }

@@ -5,9 +5,10 @@ use crate::{DatapathConfig, DatapathKind};
 use anyhow::{Context, bail};
 use lineside_net::SocketOptions;
 use lineside_rtl::{
-    Bridge, Command, CommandQueue, InterfaceAddress, NetworkPlan, Nic, NicCounters, NicNetwork, simulated_nic,
+    Bridge, Command, CommandQueue, InterfaceAddress, NetworkPlan, Nic, NicCounters, NicDesign, NicNetwork,
+    simulated_nic,
 };
-use lineside_wire::{DropReason, SPV_SLOT};
+use lineside_wire::{DropReason, SPV_SLOT, TRANSFER_SLOT};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -21,6 +22,16 @@ pub struct NicProgram {
     pub listen: SocketAddr,
     /// Register that holds the UDP port of the service; 0 in it switches the fast path off.
     pub port_register: u32,
+}
+
+impl NicProgram {
+    /// Returns the design of the NIC that has this service.
+    pub const fn design(&self) -> NicDesign {
+        match self.slot {
+            TRANSFER_SLOT => NicDesign::Transfer,
+            _ => NicDesign::Spv,
+        }
+    }
 }
 
 /// The NIC of all services. The daemon creates it, starts its thread, lets the services answer, and finally removes it.
@@ -37,8 +48,9 @@ pub struct NicAttachment {
 }
 
 impl NicAttachment {
-    /// Creates the NIC and its TAP device for the services in `programs`. Returns `None` if the datapath is another
-    /// one. The process needs the rights for a TAP device and a network namespace during this call only.
+    /// Creates the NIC and its TAP device for the services in `programs`, which all have the same design. Returns
+    /// `None` if the datapath is another one. The process needs the rights for a TAP device and a network namespace
+    /// during this call only.
     ///
     /// # Errors
     /// The configuration does not fit together, the program has no NIC, or the devices cannot be created.
@@ -47,7 +59,8 @@ impl NicAttachment {
             return Ok(None);
         }
         let plan = plan(config, &programs)?;
-        let nic = simulated_nic().context("the datapath `rtl` cannot be used")?;
+        let design = programs.first().map_or(NicDesign::Spv, NicProgram::design);
+        let nic = simulated_nic(design).context("the datapath `rtl` cannot be used")?;
         let mut network = NicNetwork::create(&plan).context("the datapath `rtl` cannot be used")?;
         Ok(Some(Self {
             programs,
@@ -116,7 +129,11 @@ impl NicAttachment {
     /// and before the NIC runs.
     pub fn counts<const N: usize>(&self, slot: u32) -> Option<([u64; N], [u64; DropReason::ALL.len()])> {
         let counters: NicCounters = self.bridge.get()?.counters();
-        let of_service = (slot == SPV_SLOT).then_some(&counters.spv[..])?;
+        let of_service = match slot {
+            SPV_SLOT => &counters.spv[..],
+            TRANSFER_SLOT => &counters.transfer[..],
+            _ => return None,
+        };
         Some((of_service.try_into().ok()?, counters.drops))
     }
 
@@ -143,8 +160,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn plan(config: &DatapathConfig, programs: &[NicProgram]) -> anyhow::Result<NetworkPlan> {
     if programs.is_empty() {
         bail!(UsageError(
-            "[datapath] kind = \"rtl\": no enabled service has a fast path in the RTL; enable [spv], or set another \
-             kind"
+            "[datapath] kind = \"rtl\": no enabled service has a fast path in the RTL; enable [spv] or [transfer], or set \
+             another kind"
             .into()
         ));
     }

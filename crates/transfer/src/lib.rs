@@ -52,6 +52,7 @@ pub mod host;
 pub mod layout;
 pub mod ledger;
 pub mod native;
+pub mod nic;
 pub mod paper;
 pub mod ring;
 pub mod rules;

@@ -11,13 +11,18 @@ pub use nic::RtlDatapath;
 
 use crate::frames::FrameService;
 use crate::spv::Spv;
+use crate::transfer::Transfer;
 use lineside_fastpath::{FastPath, Reply, Source, Verdict};
-use lineside_rtl::{Command, REGISTER_SPV_PORT, endpoint_commands};
+use lineside_rtl::{Command, NicDesign, REGISTER_SPV_PORT, REGISTER_TRANSFER_PORT, endpoint_commands};
 use lineside_spv::nic as spv_nic;
 use lineside_spv::store::Store;
+use lineside_transfer::fastpath::TransferFastPath;
+use lineside_transfer::nic as transfer_nic;
+use lineside_transfer::paper::PaperRequest;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{
-    AnsweredOp, FastPathList, NATIVE_REPLY_BIT, SPV_FAST_PATH, SPV_PAPER_REQUEST_BYTES, SpvCounter, native,
+    AnsweredOp, FastPathList, NATIVE_REPLY_BIT, SPV_FAST_PATH, SPV_PAPER_REQUEST_BYTES, SpvCounter,
+    TRANSFER_FAST_PATH, TRANSFER_OP_OPEN, TransferCounter, native,
 };
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,6 +34,8 @@ pub const NAME: &str = "rtl";
 pub trait RtlService: FrameService {
     /// Requests that the fast path of the service answers, by datapath.
     const FAST_PATH: FastPathList;
+    /// Design of the NIC.
+    const DESIGN: NicDesign;
     /// Register with the UDP port of the service, which turns the service on.
     const PORT_REGISTER: u32;
     /// Index of the counter of native requests that are forwarded because of their operation.
@@ -36,6 +43,17 @@ pub trait RtlService: FrameService {
 
     /// Returns true if the payload is in the paper's format.
     fn is_paper(payload: &[u8]) -> bool;
+
+    /// Returns true if the RTL answers native requests like this one.
+    fn answers(request: &[u8]) -> bool {
+        Self::FAST_PATH.answers(NAME, AnsweredOp::Native(request[3]))
+    }
+
+    /// Lets the fast path count a native request that the RTL does not answer. Returns false if the request counts as
+    /// forwarded in every state of the fast path.
+    fn count_other(_fastpath: &Self::FastPath, _from: Source, _now_ns: u64, _request: &[u8]) -> bool {
+        false
+    }
 
     /// Returns the commands that copy the entries of a store into the table of the RTL.
     fn entry_commands(store: &Self::Store) -> Vec<Command>;
@@ -59,6 +77,7 @@ pub fn setup_commands<S: RtlService>(store: &S::Store, endpoint: &Endpoint, port
 
 impl RtlService for Spv {
     const FAST_PATH: FastPathList = SPV_FAST_PATH;
+    const DESIGN: NicDesign = NicDesign::Spv;
     const PORT_REGISTER: u32 = REGISTER_SPV_PORT;
     const FORWARDED: usize = SpvCounter::ForwardedNative as usize;
 
@@ -78,6 +97,50 @@ impl RtlService for Spv {
     fn nic_counters(counters: &lineside_rtl::sim::SimCounters) -> Vec<u64> {
         counters.spv.to_vec()
     }
+}
+
+impl RtlService for Transfer {
+    const FAST_PATH: FastPathList = TRANSFER_FAST_PATH;
+    const DESIGN: NicDesign = NicDesign::Transfer;
+    const PORT_REGISTER: u32 = REGISTER_TRANSFER_PORT;
+    const FORWARDED: usize = TransferCounter::Forwarded as usize;
+
+    fn is_paper(payload: &[u8]) -> bool {
+        PaperRequest::parse(payload).is_some()
+    }
+
+    fn answers(request: &[u8]) -> bool {
+        Self::FAST_PATH.answers(NAME, AnsweredOp::Native(request[3])) && transfer_nic::answers(request)
+    }
+
+    fn count_other(fastpath: &TransferFastPath, from: Source, now_ns: u64, request: &[u8]) -> bool {
+        // The fast path forwards every request with this operation, and counts it by its lease.
+        let mut forwarded = request.to_vec();
+        forwarded[3] = TRANSFER_OP_OPEN;
+        fastpath.answer(from, now_ns, &forwarded, &mut Reply::default());
+        true
+    }
+
+    fn entry_commands(store: &Self::Store) -> Vec<Command> {
+        transfer_nic::entry_commands(store)
+    }
+
+    fn control_commands(store: &Self::Store) -> Vec<Command> {
+        transfer_nic::control_commands(store)
+    }
+
+    #[cfg(feature = "rtl")]
+    fn nic_counters(counters: &lineside_rtl::sim::SimCounters) -> Vec<u64> {
+        counters.transfer.to_vec()
+    }
+}
+
+/// Returns true if the RTL forwards this request because of its native operation.
+fn is_other_op<S: RtlService>(request: &[u8]) -> bool {
+    !S::is_paper(request)
+        && native::is_native(request)
+        && request[3] & NATIVE_REPLY_BIT == 0
+        && !S::answers(request)
 }
 
 /// Model of the RTL: the fast path of the socket datapath, which forwards the native operations that the RTL does not
@@ -106,18 +169,17 @@ impl<S: RtlService> RtlModel<S> {
 
 impl<S: RtlService> FastPath for RtlModel<S> {
     fn answer(&self, from: Source, now_ns: u64, request: &[u8], reply: &mut Reply) -> Verdict {
-        let is_other_op = !S::is_paper(request)
-            && native::is_native(request)
-            && request[3] & NATIVE_REPLY_BIT == 0
-            && !S::FAST_PATH.answers(NAME, AnsweredOp::Native(request[3]));
-        if is_other_op {
-            self.forwarded.fetch_add(1, Relaxed);
+        if is_other_op::<S>(request) {
+            if !S::count_other(&self.fastpath, from, now_ns, request) {
+                self.forwarded.fetch_add(1, Relaxed);
+            }
             return Verdict::Forward;
         }
         self.fastpath.answer(from, now_ns, request, reply)
     }
 
     fn changes(&self, request: &[u8]) -> bool {
-        self.fastpath.changes(request)
+        // The RTL does not check the UDP checksum of a request that it does not answer.
+        !is_other_op::<S>(request) && self.fastpath.changes(request)
     }
 }

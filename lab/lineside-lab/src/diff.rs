@@ -21,7 +21,8 @@ pub struct Diff {
     #[arg(long = "service", value_enum, hide = true)]
     also: Option<Service>,
     /// Datapaths to compare. `socket` is the model, with which the others are compared; `xdp` runs in the kernel;
-    /// `native` is the same C code compiled for user space; `rtl` is the simulated NIC, which answers only `spv`.
+    /// `native` is the same C code compiled for user space; `rtl` is the simulated NIC, which answers `spv` and
+    /// `transfer`.
     #[arg(long, value_delimiter = ',', default_value = "socket,xdp")]
     datapaths: Vec<Datapath>,
     /// Number of frames, over all cases.
@@ -87,9 +88,10 @@ fn compare(arguments: &Diff, against: Against, as_json: bool) -> anyhow::Result<
     let service = arguments.also.unwrap_or(arguments.service);
     let kind = match (against, service) {
         (Against::Frames(kind), _) => kind,
-        (Against::Rtl, Service::Spv) => return compare_rtl(arguments, as_json),
-        (Against::Rtl, Service::Transfer | Service::Column) => {
-            bail!("--datapaths: the RTL answers only spv; give socket,xdp")
+        (Against::Rtl, Service::Spv) => return rtl::spv(arguments, as_json),
+        (Against::Rtl, Service::Transfer) => return rtl::transfer(arguments, as_json),
+        (Against::Rtl, Service::Column) => {
+            bail!("--datapaths: the RTL answers only spv and transfer; give socket,xdp")
         }
     };
     match service {
@@ -125,29 +127,71 @@ fn compare(arguments: &Diff, against: Against, as_json: bool) -> anyhow::Result<
     }
 }
 
-/// Compares the simulated NIC with the model.
+/// Comparisons of the simulated NIC with the model.
 #[cfg(feature = "rtl")]
-fn compare_rtl(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
-    let cases = spv::cases();
-    let count = arguments.count.div_ceil(cases.len() as u64).max(1);
-    let mut all = DiffCounts::default();
-    for (number, case) in cases.iter().enumerate() {
-        let seed = arguments.seed.wrapping_add(number as u64);
-        let compared = lineside_conformance::diff::rtl::run(case, count, seed);
-        let (seen, _) = compared.with_context(|| format!("{case:?}, seed {seed}"))?;
-        all.add(&seen);
-    }
-    let names = Names {
-        service: "spv",
-        datapath: lineside_conformance::rtl::NAME,
-        listed: lineside_conformance::rtl::NAME,
+mod rtl {
+    use super::{
+        Context, Debug, Diff, DiffCounts, DiffError, FastPathList, Names, SPV_FAST_PATH, TRANSFER_FAST_PATH,
     };
-    report(arguments, &names, &SPV_FAST_PATH, cases.len(), &all, as_json)
+    use super::{report, spv as spv_cases};
+    use lineside_conformance::diff::rtl::run as run_spv;
+    use lineside_conformance::diff::transfer::rtl::{nic_cases, run as run_transfer};
+    use lineside_conformance::rtl::NAME;
+
+    pub(super) fn spv(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
+        let compare = |case: &_, count, seed| run_spv(case, count, seed).map(|(seen, _)| seen);
+        each(
+            arguments,
+            ("spv", &SPV_FAST_PATH),
+            &spv_cases::cases(),
+            as_json,
+            compare,
+        )
+    }
+
+    pub(super) fn transfer(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
+        let compare = |case: &_, count, seed| run_transfer(case, count, seed).map(|(seen, _)| seen);
+        each(
+            arguments,
+            ("transfer", &TRANSFER_FAST_PATH),
+            &nic_cases()?,
+            as_json,
+            compare,
+        )
+    }
+
+    fn each<C: Debug>(
+        arguments: &Diff,
+        (service, list): (&'static str, &FastPathList),
+        cases: &[C],
+        as_json: bool,
+        compare: impl Fn(&C, u64, u64) -> Result<DiffCounts, DiffError>,
+    ) -> anyhow::Result<()> {
+        let count = arguments.count.div_ceil(cases.len() as u64).max(1);
+        let mut all = DiffCounts::default();
+        for (number, case) in cases.iter().enumerate() {
+            let seed = arguments.seed.wrapping_add(number as u64);
+            all.add(&compare(case, count, seed).with_context(|| format!("{case:?}, seed {seed}"))?);
+        }
+        let names = Names {
+            service,
+            datapath: NAME,
+            listed: NAME,
+        };
+        report(arguments, &names, list, cases.len(), &all, as_json)
+    }
 }
 
 #[cfg(not(feature = "rtl"))]
-fn compare_rtl(_arguments: &Diff, _as_json: bool) -> anyhow::Result<()> {
-    bail!(crate::NO_SIMULATED_NIC)
+mod rtl {
+    use super::Diff;
+    use anyhow::bail;
+
+    pub(super) fn spv(_arguments: &Diff, _as_json: bool) -> anyhow::Result<()> {
+        bail!(crate::NO_SIMULATED_NIC)
+    }
+
+    pub(super) use spv as transfer;
 }
 
 /// Compares each case of a service. If loading BPF programs is not permitted, runs the same C code natively instead.

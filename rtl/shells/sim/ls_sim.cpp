@@ -8,7 +8,7 @@
 #include <new>
 #include <vector>
 
-#include "Vls_sim.h"
+#include "ls_sim_model.h"  // written by scripts/rtl-sim.sh: the class of the model
 #include "verilated.h"
 #ifdef LS_SIM_TRACE
 #include "verilated_fst_c.h"
@@ -20,11 +20,12 @@
 #include "ls_sim_memory.h"
 #endif
 
-double sc_time_stamp() { return 0; }
+// A program may contain several designs, each with this function.
+__attribute__((weak)) double sc_time_stamp() { return 0; }
 
 // Evaluation in the code that Verilator makes. Vls_sim::eval also flushes the queue of messages of Verilator's threads,
 // which takes two locks; this model has no threads, so its messages do not wait in a queue.
-void Vls_sim___024root___eval(Vls_sim___024root *);
+void ls_sim_model_eval(ls_sim_model_root *);
 
 namespace {
 
@@ -153,7 +154,7 @@ struct Watch {
 
 struct ls_sim {
     Context context;
-    Vls_sim top{&context};
+    ls_sim_model top{&context};
     const char *fault = nullptr;
     uint64_t cycles = 0;
     uint64_t latency = 0;
@@ -182,7 +183,7 @@ struct ls_sim {
 #ifdef LS_SIM_TRACE
     void eval() { top.eval(); }
 #else
-    void eval() { Vls_sim___024root___eval(top.rootp); }
+    void eval() { ls_sim_model_eval(top.rootp); }
 #endif
     void settle() {
         top.clk_i = 0;

@@ -7,6 +7,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef LS_SIM_NAME
+// The names of the functions begin with LS_SIM_NAME, so that a program can contain several designs.
+#define LS_SIM_JOIN_NOW(begin, end) begin##end
+#define LS_SIM_JOIN(begin, end) LS_SIM_JOIN_NOW(begin, end)
+#define ls_sim LS_SIM_NAME
+#define ls_sim_command LS_SIM_JOIN(LS_SIM_NAME, _command)
+#define ls_sim_counters LS_SIM_JOIN(LS_SIM_NAME, _counters)
+#define ls_sim_cycles LS_SIM_JOIN(LS_SIM_NAME, _cycles)
+#define ls_sim_fault LS_SIM_JOIN(LS_SIM_NAME, _fault)
+#define ls_sim_free LS_SIM_JOIN(LS_SIM_NAME, _free)
+#define ls_sim_latency LS_SIM_JOIN(LS_SIM_NAME, _latency)
+#define ls_sim_memory_counters LS_SIM_JOIN(LS_SIM_NAME, _memory_counters)
+#define ls_sim_memory_set LS_SIM_JOIN(LS_SIM_NAME, _memory_set)
+#define ls_sim_new LS_SIM_JOIN(LS_SIM_NAME, _new)
+#define ls_sim_pause_records LS_SIM_JOIN(LS_SIM_NAME, _pause_records)
+#define ls_sim_run LS_SIM_JOIN(LS_SIM_NAME, _run)
+#define ls_sim_run_mixed LS_SIM_JOIN(LS_SIM_NAME, _run_mixed)
+#define ls_sim_set_now LS_SIM_JOIN(LS_SIM_NAME, _set_now)
+#define ls_sim_take_records LS_SIM_JOIN(LS_SIM_NAME, _take_records)
+#define ls_sim_take_responses LS_SIM_JOIN(LS_SIM_NAME, _take_responses)
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

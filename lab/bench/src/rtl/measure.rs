@@ -10,6 +10,7 @@ use crate::wrong::{WrongReplies, WrongReply};
 use lineside_conformance::rtl::{RtlModel, setup_commands};
 use lineside_conformance::spv::Spv;
 use lineside_fastpath::{FrameHandler, FrameVerdict, lease};
+use lineside_rtl::NicDesign;
 use lineside_rtl::sim::{Pauses, SimVerdict, Simulation};
 use lineside_rtl::{COMMAND_LINE, Command};
 use lineside_spv::chain::Tip;
@@ -49,7 +50,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let (unknown, known) = (txids[CACHED], &txids[..CACHED]);
     let endpoint = endpoint()?;
     let (store, _writer) = filled(known).map_err(io("the memory of the fast-path table"))?;
-    let mut nic = Simulation::new().map_err(void)?;
+    let mut nic = Simulation::new(NicDesign::Spv).map_err(void)?;
     nic.execute(&setup_commands::<Spv>(&store, &endpoint, SPV_PORT))
         .map_err(void)?;
     let model = RtlModel::<Spv>::new(SpvFastPath::new(Arc::clone(&store)));

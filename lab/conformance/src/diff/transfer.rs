@@ -1,6 +1,8 @@
 //! Comparison for `transfer`. The model and another datapath get the same requests and the same actions of the host,
 //! each with its own store. Their results, counters and stores must be equal.
 
+#[cfg(feature = "rtl")]
+pub mod rtl;
 mod traffic;
 
 use super::{Datapath, DiffCounts, DiffError, Held};

@@ -22,7 +22,7 @@ impl<S: RtlService> RtlDatapath<S> {
     /// # Errors
     /// [`SimError`]
     pub fn over(store: &S::Store, endpoint: &Endpoint, port: u16) -> Result<Self, SimError> {
-        let mut sim = Simulation::new()?;
+        let mut sim = Simulation::new(S::DESIGN)?;
         sim.execute(&setup_commands::<S>(store, endpoint, port))?;
         Ok(Self {
             sim,
@@ -52,6 +52,11 @@ impl<S: RtlService> RtlDatapath<S> {
         self.sim.set_now(now_ns);
         let (left, _) = self.sim.run(frames, pauses)?;
         Ok(left.into_iter().map(|left| (left.verdict, left.frame)).collect())
+    }
+
+    /// Returns the simulation.
+    pub const fn simulation(&mut self) -> &mut Simulation {
+        &mut self.sim
     }
 
     /// Returns the counters of the fast path.
