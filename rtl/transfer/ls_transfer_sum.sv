@@ -59,6 +59,7 @@ module ls_transfer_sum
           .Cycles(StepCycles * (step + 1))
       ) u_word (
           .clk_i,
+          .valid_i(1'b1),
           .data_i(words_i[64*(step+1)+:64]),
           .data_o(word)
       );

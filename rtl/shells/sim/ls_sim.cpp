@@ -110,8 +110,6 @@ struct Commands {
     }
 };
 
-}  // namespace
-
 // Context of the model. Signals can be traced only if this is known before the model exists.
 struct Context : VerilatedContext {
 #ifdef LS_SIM_TRACE
@@ -151,6 +149,8 @@ struct Watch {
         if (top.frame_passed_o) note(now, LS_SIM_EVENT_PASSED, top.passed_verdict_o);
     }
 };
+
+}  // namespace
 
 struct ls_sim {
     Context context;
