@@ -7,6 +7,8 @@
 // Interface: every request passes in order and in the same number of cycles, without back-pressure, also one that
 // needs no look-up. Writes of lines and blocks take effect as a whole, one of each in each cycle, while look-ups go on.
 // A request whose epoch changes during its look-up is forwarded to the host.
+// The TXID of every cycle is looked up, also without a request: is_hit_o, block_o, is_open_o and is_same_epoch_o have the
+// result. An item of native `roots` uses them; a request with OutcomeRoots passes unchanged.
 // With External, this table is the first level: match_o gives out each request after the comparison, with its TXID and
 // the number of the first line of its set, and match_i brings it back, at any later time and in order; line_clear_i
 // writes all four lines that are read together.
@@ -45,6 +47,9 @@ module ls_spv_lookup
     output logic valid_o,
     output request_t request_o,
     output block_t block_o,
+    output logic is_hit_o,  // the TXID has a line of a valid block
+    output logic is_open_o,  // lease and epoch allowed an answer at the beginning
+    output logic is_same_epoch_o,  // the epoch has not changed since then
     output logic [255:0] tip_hash_o,
     output logic [31:0] tip_height_o,
     output logic [15:0] tip_sum_o,
@@ -356,6 +361,9 @@ module ls_spv_lookup
   always_ff @(posedge clk_i) begin
     request_o <= request_d;
     block_o <= block;
+    is_hit_o <= is_found && block.generation == generation;
+    is_open_o <= fetched.is_open;
+    is_same_epoch_o <= control_i.epoch[7:0] == fetched.epoch;
     tip_hash_o <= control_i.tip_hash;
     tip_height_o <= control_i.tip_height;
     tip_sum_o <= control_i.tip_sum;
