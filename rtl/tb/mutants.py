@@ -105,7 +105,7 @@ MUTANTS = [
     (X, "write = item_i.is_first ? kept_q : write_q", "write = write_q"),
     (X, "if (keep_i) kept_q <= next_write;", "if (keep_i) kept_q <= write_q;"),
     (X, "< tail ? is_inside_q : !is_tail", "< tail ? is_inside_q : 1'b1"),
-    (X, "frame_valid_i && (!is_patched || patched_valid)", "frame_valid_i"),
+    (X, "is_done_q || (is_patched && patched.is_end)", "is_done_q"),
     (R, "(RootBytes / 2)'({RootsHeadCountAt / 2{1'b1}})", "(RootBytes / 2)'({RootsHeadTipHeightAt / 2{1'b1}})"),
     (K, "16'(in_valid && !is_begun_q)", "16'(window_valid)"),
 ]
