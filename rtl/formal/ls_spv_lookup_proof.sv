@@ -8,6 +8,8 @@
 //   first word of its TXID has the whole TXID and a generation other than 0, the line's block has this generation, and
 //   the epoch is the same at the end. It then has the whole block and the whole tip.
 // - A request during which the epoch changes is no hit.
+// - The same holds for a TXID that comes without a request, as those of the items of `roots` do: is_hit_o, is_open_o and
+//   is_same_epoch_o tell the three conditions one by one, and a hit has the whole block.
 // This holds for 1, 2 and 4 ways, both kinds of index, and any value of the hash of each request. The table is the only
 // level (External is 0).
 //
@@ -60,7 +62,7 @@ module ls_spv_lookup_proof
   control_t control;
   block_t block, block_out;
   request_t request, request_out;
-  logic valid_out;
+  logic valid_out, is_hit, is_open, is_same_epoch;
   logic [255:0] tip_hash;
   logic [31:0] tip_height;
   logic [15:0] tip_sum;
@@ -107,11 +109,15 @@ module ls_spv_lookup_proof
       .block_index_i,
       .block_i(block),
       .valid_i,
+      .looks_up_i(1'b1),
       .request_i(request),
       .txid_i(txid_of(txid_i)),
       .valid_o(valid_out),
       .request_o(request_out),
       .block_o(block_out),
+      .is_hit_o(is_hit),
+      .is_open_o(is_open),
+      .is_same_epoch_o(is_same_epoch),
       .tip_hash_o(tip_hash),
       .tip_height_o(tip_height),
       .tip_sum_o(tip_sum),
@@ -166,6 +172,7 @@ module ls_spv_lookup_proof
     logic slot;
     small_block_t block;
     logic is_hit;
+    logic is_same_epoch;
     outcome_e expected;
     logic [2:0] tip;
   } flight_t;
@@ -218,6 +225,8 @@ module ls_spv_lookup_proof
     };
     flight_q[14].block <= blocks_q[flight_q[13].slot];
     flight_q[16].tip <= tip_i;
+    flight_q[16].is_hit <= flight_q[15].is_found && flight_q[15].block.generation == flight_q[15].generation;
+    flight_q[16].is_same_epoch <= flight_q[15].epoch == epoch_i;
     if (flight_q[15].outcome != OutcomeHit) flight_q[16].expected <= flight_q[15].outcome;
     else if (!flight_q[15].is_open) flight_q[16].expected <= OutcomeNotLeased;
     else if (!flight_q[15].is_found || flight_q[15].block.generation != flight_q[15].generation) begin
@@ -261,8 +270,12 @@ module ls_spv_lookup_proof
       assume (8'(epoch_i - epoch_q) < 8'd16);
       if (was_reset_q) assume (!valid_i);
     end
-    assume (outcome_i <= OutcomeHit);
+    assume (outcome_i <= OutcomeRoots);
   end
+
+  // Cycles since the start, at most until all places of flight_q have what came after it.
+  logic [4:0] filled_q = '0;
+  always_ff @(posedge clk_i) if (filled_q != 5'(Latency)) filled_q <= filled_q + 1'b1;
 
   flight_t done;
   assign done = flight_q[Latency];
@@ -275,6 +288,14 @@ module ls_spv_lookup_proof
       // For the induction: after a reset, only requests that came after it are on their way.
       for (int unsigned age = 1; age <= Latency; age++) begin
         if (u_dut.flush_q != 0 && age + 32'(u_dut.flush_q) >= Latency) assert (!flight_q[age].valid);
+      end
+      if (filled_q == 5'(Latency)) begin
+        assert (is_open == done.is_open && is_hit == done.is_hit && is_same_epoch == done.is_same_epoch);
+        if (is_same_epoch) assert (!done.has_new_epoch);
+        if (is_hit) begin
+          assert (block_out.height[0] == done.block.content[0] && block_out.root[0] == done.block.content[1]);
+          assert (block_out.root_sum[0] == done.block.content[2] && block_out.hash[0] == done.block.content[3]);
+        end
       end
       if (valid_out) begin
         assert (request_out.is_native == done.request[0] && request_out.headers.is_v6 == done.request[1]);

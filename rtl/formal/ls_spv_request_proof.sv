@@ -3,50 +3,77 @@
 // Proof of ls_spv_request, at full width: each datagram gives exactly one request, in order, after one cycle. A request
 // is looked up only if it is open to an answer, and is either 32 bytes that are not all 0 while the paper's format is
 // accepted, or a native `root` of the right version, status, length and padding, without the reply bit. Its TXID is at
-// its place. A native request with the reply bit is never answered nor forwarded. What ls_classify has decided stays.
+// its place. The items of a request decide exactly if it is a native `roots` of the right version, status, length,
+// padding of its head, and count; the TXID of an item goes on in its cycle and in one without a datagram. A native
+// request with the reply bit is never answered nor forwarded. What ls_classify has decided stays.
+// With Roots 0, no request is decided by items.
 
 module ls_spv_request_proof
   import ls_pkg::*;
   import ls_pipeline_pkg::*;
   import ls_spv_pkg::*;
-(
+#(
+    parameter bit Roots = 1'b1
+) (
     input logic clk_i,
     input logic rst_ni,
 
     input logic paper_format_i,
     input logic valid_i,
-    input datagram_t datagram_i
+    input datagram_t datagram_i,
+    input logic [255:0] item_txid_i
 );
 
   logic valid;
   request_t request;
   logic [255:0] txid;
 
-  ls_spv_request u_dut (
+  ls_spv_request #(
+      .Roots(Roots)
+  ) u_dut (
       .clk_i,
       .rst_ni,
       .paper_format_i,
       .valid_i,
       .datagram_i,
+      .item_valid_i(1'b1),
+      .item_txid_i,
       .valid_o  (valid),
       .request_o(request),
+      .looks_up_o(),
       .txid_o   (txid)
   );
 
   logic is_first_q = 1'b1;
-  logic valid_q, paper_q;
+  logic valid_q, given_q, paper_q;
   datagram_t d;
+  logic [255:0] item_txid_q;
   always_ff @(posedge clk_i) begin
     is_first_q <= 1'b0;
     valid_q <= rst_ni && valid_i;
+    given_q <= valid_i;
     paper_q <= paper_format_i;
     d <= datagram_i;
+    item_txid_q <= item_txid_i;
   end
 
   // Payload of the native format: magic "LS", version, operation, status, length, request id; TXID; 72 zeros.
   logic is_paper, is_native;
   assign is_paper  = d.payload_bytes == 16'd32;
   assign is_native = !is_paper && d.payload_bytes >= 16'd16 && d.payload[15:0] == 16'h534c;
+
+  // Native `roots`: header as above; 36 zeros, count; 72 bytes for each item.
+  logic is_roots;
+  logic [7:0] count;
+  assign count = d.payload[8*55+:8];
+  always_comb begin
+    is_roots = Roots && !d.is_final && is_native && d.payload[23:16] == 8'd1 && d.payload[31:24] == 8'd2 &&
+               d.payload[47:32] == '0 && {d.payload[55:48], d.payload[63:56]} == d.payload_bytes - 16'd16 &&
+               d.payload[8*16+:8*39] == '0 && count >= 8'd1 && count <= 8'd16;
+    for (int unsigned n = 1; n <= 16; n++) begin
+      if (count == 8'(n) && d.payload_bytes != 16'(56 + 72 * n)) is_roots = 1'b0;
+    end
+  end
 
   always_comb begin
     assume (!is_first_q || !rst_ni);
@@ -58,7 +85,7 @@ module ls_spv_request_proof
         assert (request.reason == d.reason);
       end else begin
         // What a service gets is counted.
-        assert (request.outcome inside {OutcomeHit, OutcomeDrop, OutcomeHost});
+        assert (request.outcome inside {OutcomeHit, OutcomeDrop, OutcomeHost, OutcomeRoots});
         if (request.outcome == OutcomeHost) assert (is_native && !d.payload[31]);
         if (is_native && d.payload[31]) assert (request.outcome == OutcomeDrop && request.reason == DropReplyBit);
         if (!is_native && !is_paper) assert (request.outcome == OutcomeDrop && request.reason == DropNotARequest);
@@ -67,14 +94,18 @@ module ls_spv_request_proof
           assert (request.reason == (d.payload[255:0] == '0 ? DropNotARequest : DropPaperRefused));
         end
       end
+      assert ((request.outcome == OutcomeRoots) == is_roots);
+      if (is_roots || !given_q) assert (txid == item_txid_q);
+      if (is_roots) assert (request.is_native);
       if (request.outcome == OutcomeHit) begin
         assert (!d.is_final && request.is_native == is_native && (is_paper || is_native));
-        if (is_paper) assert (paper_q && d.payload[255:0] != '0 && txid == d.payload[255:0]);
+        if (is_paper) assert (paper_q && d.payload[255:0] != '0);
+        if (is_paper && given_q) assert (txid == d.payload[255:0]);
         if (is_native) begin
           assert (d.payload[23:16] == NativeVersion && d.payload[31:24] == SpvOpRoot && d.payload[47:32] == '0);
           // 104 bytes after the header, of which the last 72 are 0.
           assert (d.payload_bytes == 16'd120 && d.payload[63:48] == {8'd104, 8'd0} && d.payload[959:384] == '0);
-          assert (txid == d.payload[383:128]);
+          if (given_q) assert (txid == d.payload[383:128]);
         end
       end
     end

@@ -23,10 +23,6 @@ module ls_classify
     output datagram_t datagram_o
 );
 
-  localparam logic [15:0] EtherTypeIpv4 = 16'h0800;
-  localparam logic [15:0] EtherTypeIpv6 = 16'h86dd;
-  localparam logic [15:0] EtherTypeVlan = 16'h8100;
-  localparam logic [15:0] EtherTypeQinq = 16'h88a8;
   localparam logic [7:0] ProtocolUdp = 8'd17;
   localparam logic [15:0] FragmentMask = 16'h3fff;
   localparam int unsigned L4Bytes = UdpBytes + PayloadBytesMax;

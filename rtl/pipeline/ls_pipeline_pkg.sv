@@ -40,6 +40,11 @@ package ls_pipeline_pkg;
   localparam int unsigned BodyFirst = EthBytes + Ipv4Bytes + UdpBytes;
   localparam int unsigned BodyBytes = VlanBytes + (Ipv6Bytes - Ipv4Bytes) + PayloadBytesMax;
 
+  localparam logic [15:0] EtherTypeIpv4 = 16'h0800;
+  localparam logic [15:0] EtherTypeIpv6 = 16'h86dd;
+  localparam logic [15:0] EtherTypeVlan = 16'h8100;
+  localparam logic [15:0] EtherTypeQinq = 16'h88a8;
+
   // Maximum time to live of a reply.
   localparam logic [7:0] TtlMax = 8'd64;
 

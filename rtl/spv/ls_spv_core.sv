@@ -10,6 +10,7 @@
 // The input is stopped only when an output does not accept frames: look-ups have a fixed latency, frames wait for their
 // decision in a FIFO, and decisions are limited to the space for them.
 // Latency: 30 cycles from the last beat in to the first beat out. Throughput: one beat in each cycle.
+// Native `roots` is answered without external memory only.
 // With MemoryLineBits above 0, the table is in external memory (m_axi, AXI4 of 512 bits), and LineBits is the size of
 // its first level. Frames wait in order until their look-up is complete, at most Frames of them; FrameFifoBeats must
 // hold their beats. Without it, the core has no queue for this, m_axi is idle, and its inputs have no effect.
@@ -100,6 +101,7 @@ module ls_spv_core
   localparam bit External = MemoryLineBits != 0;
   localparam int unsigned TableBits = External ? MemoryLineBits : LineBits;
   localparam int unsigned OpenFrames = External ? Frames : Decisions;
+  localparam int unsigned LookupCycles = 16;  // of ls_spv_lookup without external memory
   localparam int unsigned DecisionBits = $clog2(OpenFrames) + 1;
 
   // ---- input ----
@@ -153,6 +155,8 @@ module ls_spv_core
   logic line_ready;
   logic [255:0] line_txid;
   block_t written_block;
+  // A barrier waits for a frame whose first beat was accepted before it, because items are looked up before the last.
+  logic is_begun_q;
   logic [15:0] accepted_q, passed_q;
 
   ls_spv_commands #(
@@ -184,14 +188,22 @@ module ls_spv_core
 
   // ---- decision ----
 
-  logic datagram_valid, request_valid, looked_up_valid, decided_valid, counts, decision_ready;
+  typedef struct packed {
+    logic is_roots;
+    decision_t decision;
+  } whole_decision_t;
+
+  logic datagram_valid, request_valid, looks_up, looked_up_valid, decided_valid, counts, decision_valid, decision_ready;
   datagram_t datagram;
-  request_t request, looked_up;
-  logic [255:0] txid, tip_hash;
+  request_t request, looked_up, answered;
+  item_t item, looked_up_item;
+  logic [255:0] txid, item_txid, tip_hash;
   logic [31:0] tip_height;
   logic [15:0] tip_sum;
   block_t block;
-  decision_t decided, decision;
+  logic is_hit, is_open, is_same_epoch, is_roots, is_kept;
+  logic [ItemsSumBits-1:0] items_sum;
+  whole_decision_t decided, decision;
   drop_e reason;
   spv_counter_e counter;
 
@@ -214,14 +226,33 @@ module ls_spv_core
       .datagram_o(datagram)
   );
 
-  ls_spv_request u_request (
+  if (External) begin : gen_no_items
+    assign item = '0;
+    assign item_txid = '0;
+  end else begin : gen_items
+    ls_spv_items u_items (
+        .clk_i,
+        .rst_ni,
+        .beat_valid_i(in_valid),
+        .beat_i(in_beat),
+        .item_o(item),
+        .txid_o(item_txid)
+    );
+  end
+
+  ls_spv_request #(
+      .Roots(!External)
+  ) u_request (
       .clk_i,
       .rst_ni,
       .paper_format_i(control.paper_format),
       .valid_i(datagram_valid),
       .datagram_i(datagram),
+      .item_valid_i(item.valid),
+      .item_txid_i(item_txid),
       .valid_o(request_valid),
       .request_o(request),
+      .looks_up_o(looks_up),
       .txid_o(txid)
   );
 
@@ -245,11 +276,15 @@ module ls_spv_core
       .block_index_i(block_index),
       .block_i(written_block),
       .valid_i(request_valid),
+      .looks_up_i(looks_up),
       .request_i(request),
       .txid_i(txid),
       .valid_o(looked_up_valid),
       .request_o(looked_up),
       .block_o(block),
+      .is_hit_o(is_hit),
+      .is_open_o(is_open),
+      .is_same_epoch_o(is_same_epoch),
       .tip_hash_o(tip_hash),
       .tip_height_o(tip_height),
       .tip_sum_o(tip_sum),
@@ -350,25 +385,90 @@ module ls_spv_core
       .clk_i,
       .rst_ni,
       .valid_i(looked_up_valid),
-      .request_i(looked_up),
+      .request_i(answered),
       .block_i(block),
+      .is_roots_i(is_roots),
+      .has_item_i(looked_up_item.valid),
+      .items_sum_i(items_sum),
       .tip_hash_i(tip_hash),
       .tip_height_i(tip_height),
       .tip_sum_i(tip_sum),
       .valid_o(decided_valid),
-      .decision_o(decided),
+      .decision_o(decided.decision),
+      .is_roots_o(decided.is_roots),
       .reason_o(reason),
       .counts_o(counts),
       .counter_o(counter)
   );
 
+  // ---- items of native `roots` ----
+
+  beat_t patched_beat;
+  logic patched_valid, patched_ready;
+
+  if (External) begin : gen_no_roots
+    assign looked_up_item = '0;
+    assign answered = looked_up;
+    assign is_roots = 1'b0;
+    assign is_kept = 1'b0;
+    assign items_sum = '0;
+    assign patched_valid = frame_valid;
+    assign frame_ready = patched_ready;
+    assign patched_beat = frame_beat;
+  end else begin : gen_roots
+    ls_delay #(
+        .T(item_t),
+        .Cycles(1 + LookupCycles)
+    ) u_item_delay (
+        .clk_i,
+        .valid_i(1'b1),
+        .data_i(item),
+        .data_o(looked_up_item)
+    );
+
+    ls_spv_roots u_roots (
+        .clk_i,
+        .epoch_i(control.epoch[7:0]),
+        .item_i(looked_up_item),
+        .root_sum_i(block.root_sum),
+        .hash_sum_i(block.hash_sum),
+        .is_hit_i(is_hit),
+        .is_open_i(is_open),
+        .is_same_epoch_i(is_same_epoch),
+        .valid_i(looked_up_valid),
+        .request_i(looked_up),
+        .request_o(answered),
+        .is_roots_o(is_roots),
+        .is_kept_o(is_kept),
+        .items_sum_o(items_sum)
+    );
+
+    ls_spv_patch #(
+        .Depth(FrameFifoBeats)
+    ) u_patch (
+        .clk_i,
+        .rst_ni,
+        .item_i(looked_up_item),
+        .block_i(block),
+        .keep_i(is_kept),
+        .decision_valid_i(decision_valid),
+        .is_roots_i(decision.is_roots && decision.decision.verdict == VerdictReply),
+        .frame_valid_i(frame_valid),
+        .frame_ready_o(frame_ready),
+        .frame_i(frame_beat),
+        .frame_valid_o(patched_valid),
+        .frame_ready_i(patched_ready),
+        .frame_o(patched_beat)
+    );
+  end
+
   // ---- output ----
 
-  logic decision_valid, decisions_ready;
+  logic decisions_ready;
   logic [$clog2(Decisions):0] unused_count;
 
   ls_fifo #(
-      .T(decision_t),
+      .T(whole_decision_t),
       .Depth(Decisions)
   ) u_decisions (
       .clk_i,
@@ -387,10 +487,10 @@ module ls_spv_core
       .rst_ni,
       .decision_valid_i(decision_valid),
       .decision_ready_o(decision_ready),
-      .decision_i(decision),
-      .frame_valid_i(frame_valid),
-      .frame_ready_o(frame_ready),
-      .frame_i(frame_beat),
+      .decision_i(decision.decision),
+      .frame_valid_i(patched_valid),
+      .frame_ready_o(patched_ready),
+      .frame_i(patched_beat),
       .network_valid_o(m_axis_network_tvalid),
       .network_ready_i(m_axis_network_tready),
       .network_o(network_beat),
@@ -413,16 +513,18 @@ module ls_spv_core
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       open_q <= '0;
+      is_begun_q <= 1'b0;
       accepted_q <= '0;
       passed_q <= '0;
       counters_o <= '0;
       drops_o <= '0;
     end else begin
       open_q <= open_q + DecisionBits'(window_valid) - DecisionBits'(decision_ready);
-      accepted_q <= accepted_q + 16'(window_valid);
+      is_begun_q <= in_valid ? !s_axis_tlast : is_begun_q;
+      accepted_q <= accepted_q + 16'(in_valid && !is_begun_q);
       passed_q <= passed_q + 16'(frame_passed_o);
       if (decided_valid && counts) counters_o[counter] <= counters_o[counter] + 1'b1;
-      if (decided_valid && decided.verdict == VerdictDrop) drops_o[reason] <= drops_o[reason] + 1'b1;
+      if (decided_valid && decided.decision.verdict == VerdictDrop) drops_o[reason] <= drops_o[reason] + 1'b1;
     end
   end
 

@@ -7,6 +7,8 @@
 // Interface: every request passes in order and in the same number of cycles, without back-pressure, also one that
 // needs no look-up. Writes of lines and blocks take effect as a whole, one of each in each cycle, while look-ups go on.
 // A request whose epoch changes during its look-up is forwarded to the host.
+// The TXID of every cycle is looked up, also without a request: is_hit_o, block_o, is_open_o and is_same_epoch_o have the
+// result. An item of native `roots` uses them; a request with OutcomeRoots passes unchanged.
 // With External, this table is the first level: match_o gives out each request after the comparison, with its TXID and
 // the number of the first line of its set, and match_i brings it back, at any later time and in order; line_clear_i
 // writes all four lines that are read together.
@@ -39,12 +41,16 @@ module ls_spv_lookup
     input block_t block_i,
 
     input logic valid_i,
+    input logic looks_up_i,  // 1: txid_i is looked up, with or without a request; has an effect only with SkipsIdle
     input request_t request_i,
     input logic [255:0] txid_i,
 
     output logic valid_o,
     output request_t request_o,
     output block_t block_o,
+    output logic is_hit_o,  // the TXID has a line of a valid block
+    output logic is_open_o,  // lease and epoch allowed an answer at the beginning
+    output logic is_same_epoch_o,  // the epoch has not changed since then
     output logic [255:0] tip_hash_o,
     output logic [31:0] tip_height_o,
     output logic [15:0] tip_sum_o,
@@ -68,6 +74,7 @@ module ls_spv_lookup
 
   typedef struct packed {
     logic valid;
+    logic is_used;  // a TXID is looked up; has an effect only with SkipsIdle
     logic is_open;  // lease and epoch allowed an answer at the beginning
     logic [7:0] epoch;  // low bits: an epoch cannot return to them during one look-up
     request_t request;
@@ -81,6 +88,7 @@ module ls_spv_lookup
 
   always_comb begin
     begun_d.valid = valid_i;
+    begun_d.is_used = looks_up_i;
     begun_d.is_open = !control_i.epoch[0] && now_ns_i < control_i.lease_until_ns;
     begun_d.epoch = control_i.epoch[7:0];
     begun_d.request = request_i;
@@ -88,7 +96,7 @@ module ls_spv_lookup
 
   always_ff @(posedge clk_i) begin
     begun_q <= begun_d;
-    if (!SkipsIdle || valid_i) txid_q <= txid_i;
+    if (!SkipsIdle || looks_up_i) txid_q <= txid_i;
   end
 
   // The hash begins one cycle before begun_q, so one cycle of it is already over there.
@@ -115,7 +123,7 @@ module ls_spv_lookup
       .SkipsIdle(SkipsIdle)
   ) u_txid_delay (
       .clk_i,
-      .valid_i(begun_q.valid),
+      .valid_i(begun_q.is_used),
       .data_i(txid_q),
       .data_o(hashed_txid)
   );
@@ -139,7 +147,7 @@ module ls_spv_lookup
   always_ff @(posedge clk_i) begin
     first_line_q <= first_line;
     addressed_q <= hashed;
-    if (!SkipsIdle || hashed.valid) addressed_txid_q <= hashed_txid;
+    if (!SkipsIdle || hashed.is_used) addressed_txid_q <= hashed_txid;
   end
 
   line_t lines[Ways];
@@ -161,7 +169,7 @@ module ls_spv_lookup
         .write_i((line_write_i && line_index_i[1:0] == 2'(way)) || line_clear_i),
         .write_address_i(line_index_i[LineBits-1:2]),
         .write_data_i(written_line),
-        .read_i(addressed_q.valid),
+        .read_i(addressed_q.is_used),
         .read_address_i(first_line_q[LineBits-1:2]),
         .read_data_o(lines[way])
     );
@@ -193,7 +201,7 @@ module ls_spv_lookup
       .SkipsIdle(SkipsIdle)
   ) u_line_txid_delay (
       .clk_i,
-      .valid_i(addressed_q.valid),
+      .valid_i(addressed_q.is_used),
       .data_i(addressed_txid_q),
       .data_o(read_txid)
   );
@@ -214,7 +222,7 @@ module ls_spv_lookup
 
   always_ff @(posedge clk_i) begin
     compared_q <= read;
-    if (!SkipsIdle || read.valid) begin
+    if (!SkipsIdle || read.is_used) begin
       for (int unsigned i = 0; i < Ways; i++) begin
         is_first_word_q[i] <= in_set[i] && lines[i].txid[63:0] == read_txid[63:0];
         is_whole_q[i] <= lines[i].txid == read_txid;
@@ -291,7 +299,7 @@ module ls_spv_lookup
         .SkipsIdle(SkipsIdle)
     ) u_match_txid_delay (
         .clk_i,
-        .valid_i(read.valid),
+        .valid_i(read.is_used),
         .data_i(read_txid),
         .data_o(match_txid_o)
     );
@@ -307,7 +315,13 @@ module ls_spv_lookup
   // ---- block ----
 
   passage_t matched;
-  assign matched = '{valid: match.valid, is_open: match.is_open, epoch: match.epoch, request: match.request};
+  assign matched = '{
+          valid: match.valid,
+          is_used: External ? match.valid : selected_q.is_used,
+          is_open: match.is_open,
+          epoch: match.epoch,
+          request: match.request
+      };
 
   block_t block;
 
@@ -321,7 +335,7 @@ module ls_spv_lookup
       .write_i(block_write_i),
       .write_address_i(block_index_i),
       .write_data_i(block_i),
-      .read_i(match.valid),
+      .read_i(matched.is_used),
       .read_address_i(match.slot[BlockBits-1:0]),
       .read_data_o(block)
   );
@@ -372,9 +386,12 @@ module ls_spv_lookup
   end
 
   always_ff @(posedge clk_i) begin
-    if (!SkipsIdle || fetched.valid) begin
+    if (!SkipsIdle || fetched.is_used) begin
       request_o <= request_d;
       block_o <= block;
+      is_hit_o <= is_found && block.generation == generation;
+      is_open_o <= fetched.is_open;
+      is_same_epoch_o <= control_i.epoch[7:0] == fetched.epoch;
       tip_hash_o <= control_i.tip_hash;
       tip_height_o <= control_i.tip_height;
       tip_sum_o <= control_i.tip_sum;

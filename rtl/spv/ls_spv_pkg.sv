@@ -11,6 +11,8 @@ package ls_spv_pkg;
   localparam int unsigned Ways = 4;
   // Payload bytes of native `root`.
   localparam int unsigned RootBytes = NativeHeaderBytes + RootReplyBytes;
+  // Bits of the sum of the answers of all items but the last of native `roots`: for each item, two sums of 16 bits and 1.
+  localparam int unsigned ItemsSumBits = $clog2((SpvRootsMax - 1) * (2 * 65535 + 1) + 1);
 
   // State of the whole table.
   typedef struct packed {
@@ -44,7 +46,8 @@ package ls_spv_pkg;
     OutcomeHost = 3'd2,  // a native request that only the host answers
     OutcomeNotLeased = 3'd3,
     OutcomeMiss = 3'd4,
-    OutcomeHit = 3'd5
+    OutcomeHit = 3'd5,
+    OutcomeRoots = 3'd6  // native `roots`; the look-ups of its items decide
   } outcome_e;
 
   // Request as it travels through the look-up.
@@ -54,6 +57,16 @@ package ls_spv_pkg;
     logic is_native;
     headers_t headers;
   } request_t;
+
+  // Item of a frame that may be a native `roots` request.
+  typedef struct packed {
+    logic valid;
+    logic is_first;  // of the frame
+    logic is_last;  // of the frame, as the count in its head says
+    logic is_v6;
+    logic is_vlan;
+    logic is_clean;  // all bytes after the TXID are zero
+  } item_t;
 
   // Request with the outcome of the comparison of its TXID with lines of its set.
   typedef struct packed {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Makes the decision about a request of `spv` from the outcome of its look-up: the bytes in which the reply differs,
-// its time to live and checksums. The RTL twin of spv_paper and spv_native_root in xdp/ and of ls_reply in
-// xdp/reply.h. Also gives the counter that rises.
+// its time to live and checksums. The RTL twin of spv_paper, spv_native_root and spv_native_roots in xdp/ and of ls_reply
+// in xdp/reply.h. Also gives the counter that rises. The items of a `roots` reply are the matter of ls_spv_patch.
 //
 // Interface: one request in each cycle, no back-pressure; exactly one decision for each, in order.
 // Latency: three cycles.
@@ -18,12 +18,16 @@ module ls_spv_reply
     input logic valid_i,
     input request_t request_i,
     input block_t block_i,
+    input logic is_roots_i,
+    input logic has_item_i,  // `roots`: block_i is the answer of an item
+    input logic [ItemsSumBits-1:0] items_sum_i,  // `roots`: of the answers of the other items
     input logic [255:0] tip_hash_i,
     input logic [31:0] tip_height_i,
     input logic [15:0] tip_sum_i,
 
     output logic valid_o,
     output decision_t decision_o,
+    output logic is_roots_o,
     output drop_e reason_o,  // of a drop
     output logic counts_o,  // 1: counter_o rises
     output spv_counter_e counter_o
@@ -35,18 +39,23 @@ module ls_spv_reply
 
   logic [2:0] valid_q;
   request_t [1:0] request_q;
+  logic [2:0] is_roots_q;
   drop_e reason_q;
 
   // ---- stage 1: payload and sum of the reply ----
 
   logic [8*RootBytes-1:0] payload_d, payload_q;
-  logic [18:0] sum_q;
+  logic [ItemsSumBits:0] sum_d, sum_q;
+  logic has_answer, has_hash;
   logic [7:0] ttl_d, ttl_q;
 
   always_comb begin
     payload_d = '0;
     if (SkipsIdle && !valid_i) begin
       payload_d = '0;
+    end else if (is_roots_i) begin
+      payload_d[NativeAt+8*RootsHeadTipHashAt+:256] = tip_hash_i;
+      payload_d[NativeAt+8*RootsHeadTipHeightAt+:32] = be32(tip_height_i);
     end else if (request_i.is_native) begin
       payload_d[NativeAt+8*RootReplyRootAt+:256] = block_i.root;
       payload_d[NativeAt+8*RootReplyBlockHashAt+:256] = block_i.hash;
@@ -60,14 +69,26 @@ module ls_spv_reply
     ttl_d = reply_ttl(request_i.is_native || be16(block_i.root[15:0]) == NativeMagic, request_i.headers.ttl);
   end
 
+  assign has_answer = !is_roots_i || has_item_i;
+  assign has_hash = has_answer && request_i.is_native;
+
+  // The count of `roots` adds 1 for each item.
+  always_comb begin
+    sum_d = (ItemsSumBits + 1)'(request_i.headers.partial_sum) + (ItemsSumBits + 1)'(is_roots_i && has_item_i);
+    sum_d = sum_d + (is_roots_i ? (ItemsSumBits + 1)'(items_sum_i) : '0);
+    sum_d = sum_d + (has_answer ? (ItemsSumBits + 1)'(block_i.root_sum) : '0);
+    sum_d = sum_d + (has_hash ? (ItemsSumBits + 1)'(block_i.hash_sum) : '0);
+    sum_d = sum_d + (request_i.is_native ? (ItemsSumBits + 1)'(request_i.headers.native_sum) : '0);
+    sum_d = sum_d + (request_i.is_native ? (ItemsSumBits + 1)'(tip_sum_i) : '0);
+  end
+
   always_ff @(posedge clk_i) begin
+    is_roots_q <= {is_roots_q[1:0], is_roots_i};
     if (!SkipsIdle || valid_i) begin
       request_q[0] <= request_i;
       payload_q <= payload_d;
       ttl_q <= ttl_d;
-      sum_q <= 19'(request_i.headers.partial_sum) + 19'(block_i.root_sum) +
-               (request_i.is_native ?
-                19'(request_i.headers.native_sum) + 19'(block_i.hash_sum) + 19'(tip_sum_i) : 19'd0);
+      sum_q <= sum_d;
     end
   end
 
@@ -81,7 +102,8 @@ module ls_spv_reply
 
   always_comb begin
     // The native header stays, apart from the reply bit.
-    if (request_q[0].is_native) mask = {{RootReplyBytes / 2{1'b1}}, {NativeHeaderBytes / 2{1'b0}}};
+    if (is_roots_q[0]) mask = (RootBytes / 2)'({RootsHeadCountAt / 2{1'b1}}) << NativeHeaderBytes / 2;
+    else if (request_q[0].is_native) mask = {{RootReplyBytes / 2{1'b1}}, {NativeHeaderBytes / 2{1'b0}}};
     else mask = {{(RootBytes - SpvPaperReplyBytes) / 2{1'b0}}, {SpvPaperReplyBytes / 2{1'b1}}};
   end
 
@@ -167,5 +189,6 @@ module ls_spv_reply
 
   assign valid_o  = valid_q[2];
   assign reason_o = reason_q;
+  assign is_roots_o = is_roots_q[2];
 
 endmodule

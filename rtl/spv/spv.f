@@ -12,9 +12,12 @@ pipeline/ls_window.sv
 pipeline/ls_classify.sv
 pipeline/ls_emit.sv
 spv/ls_spv_pkg.sv
+spv/ls_spv_items.sv
 spv/ls_spv_request.sv
 spv/ls_spv_lookup.sv
+spv/ls_spv_roots.sv
 spv/ls_spv_reply.sv
+spv/ls_spv_patch.sv
 spv/ls_spv_commands.sv
 spv/ls_spv_memory_read.sv
 spv/ls_spv_memory_write.sv

@@ -44,12 +44,39 @@ def _library(path):
     return library
 
 
+def has_external_memory() -> bool:
+    """True if the simulated NIC was built with external memory; it then forwards `roots`."""
+    return hasattr(ctypes.CDLL(str(LIBRARY)), "ls_sim_memory_set")
+
+
 @dataclass
 class Left:
     """A frame after the NIC, with the verdict on it."""
 
     verdict: str
     frame: bytes
+
+
+class Mixed(ctypes.Structure):
+    """struct ls_sim_mixed"""
+
+    _fields_ = [
+        ("commands", ctypes.c_char_p),
+        ("commands_count", ctypes.c_size_t),
+        ("commands_pause", ctypes.c_uint8),
+        ("frame_in", ctypes.POINTER(ctypes.c_uint64)),
+        ("frame_out", ctypes.POINTER(ctypes.c_uint64)),
+        ("command_done", ctypes.POINTER(ctypes.c_uint64)),
+    ]
+
+
+@dataclass
+class Times:
+    """Cycles since the reset: of each frame's last beat in and out, and of each command."""
+
+    frame_in: list[int]
+    frame_out: list[int]
+    command_done: list[int]
 
 
 class Nic:
@@ -107,6 +134,16 @@ class Nic:
             left.append(Left(VERDICTS[verdict], raw[at : at + out_length]))
             at += length
         return left
+
+    def run_mixed(
+        self, frames, commands=(), pauses: Pauses | None = None, commands_pause=0
+    ) -> tuple[list[Left], Times]:
+        """Sends frames and commands at the same time; returns what left, and when."""
+        times = [(ctypes.c_uint64 * max(size, 1))() for size in (len(frames), len(frames), len(commands))]
+        mixed = Mixed(b"".join(commands), len(commands), commands_pause, *times)
+        self._library.ls_sim_run_mixed.restype = ctypes.c_uint64
+        left = self._run(self._library.ls_sim_run_mixed, frames, pauses, ctypes.byref(mixed))
+        return left, Times(*(list(one) for one in times))
 
     def latency(self) -> int:
         """Cycles from the last beat of the last frame to its first beat out."""

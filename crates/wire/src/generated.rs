@@ -281,7 +281,7 @@ pub const SPV_FAST_PATH: FastPathList = FastPathList {
     paper: &["socket", "xdp", "rtl"],
     ops: &[
         FastPathOp { name: "root", code: 1, datapaths: &["socket", "xdp", "rtl"] },
-        FastPathOp { name: "roots", code: 2, datapaths: &["socket", "xdp"] },
+        FastPathOp { name: "roots", code: 2, datapaths: &["socket", "xdp", "rtl"] },
         FastPathOp { name: "proof", code: 3, datapaths: &["socket", "xdp"] },
     ],
 };

@@ -9,6 +9,16 @@ V4, V6 = ["10.0.0.2", "192.168.7.2"], ["fd00::2", "fe80::2"]
 BROADCASTS = ["10.0.0.255", "255.255.255.255"]
 
 
+def roots_body(txids, count=None) -> bytes:
+    """Body of a `roots` request for these TXIDs, which may say another count."""
+    head = bytes(36) + (len(txids) if count is None else count).to_bytes(4, "big")
+    return head + b"".join(txid + bytes(40) for txid in txids)
+
+
+def roots_header(body: bytes, request_id: bytes = b"\x01\x23\x45\x67\x89\xab\xcd\xef") -> bytes:
+    return b"LS\x01\x02\0\0" + len(body).to_bytes(2, "big") + request_id
+
+
 class _Usual:
     """Chance that never makes anything unusual."""
 

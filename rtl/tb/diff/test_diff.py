@@ -16,8 +16,8 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from frames import BROADCASTS, V4, V6, FrameMaker  # noqa: E402
-from lineside_rtl import Nic, Pauses, SpvHost, command, folded_sum, register  # noqa: E402
+from frames import BROADCASTS, V4, V6, FrameMaker, roots_body, roots_header  # noqa: E402
+from lineside_rtl import Nic, Pauses, SpvHost, command, folded_sum, has_external_memory, register  # noqa: E402
 from xdp_native import XdpNative  # noqa: E402
 
 FRAMES = int(os.environ.get("RTL_DIFF_FRAMES", "10000"))
@@ -72,7 +72,7 @@ class Both:
         self.host.tip(tip, height, epoch)
         self.nic.command(register("spv_lease_until_ns", lease))
         self.xdp.write_control(lease, epoch, key, tip, height, case.paper_format)
-        self.generations, self.lines, self.txids = {}, {}, []
+        self.generations, self.lines, self.places, self.txids = {}, {}, {}, []
         self.change(LINES_AT_FIRST)
 
     def change(self, count: int):
@@ -118,7 +118,7 @@ class Both:
     def write_line(self, index, generation, slot, txid):
         # The XDP program sees a line that is written by half; for the RTL such a line is empty.
         is_half = self.random.random() < 0.05
-        self.lines[index] = txid
+        self.lines[index], self.places[index] = txid, (slot, 0 if is_half else generation)
         self.xdp.write_line(index, generation, slot, txid, seq=int(is_half))
         self.commands.append(command("line", index, 0 if is_half else generation, slot, txid))
 
@@ -127,7 +127,9 @@ class Both:
     def payload(self) -> bytes:
         chance = self.random
         txid = chance.choice(self.txids[-TXIDS_ASKED:]) if chance.random() < 0.8 else chance.randbytes(32)
-        kind = chance.randrange(12)
+        kind = chance.randrange(12 if has_external_memory() else 15)
+        if kind >= 12:
+            return self.roots()
         if kind < 5:
             return txid
         if kind == 5:
@@ -144,11 +146,36 @@ class Both:
         header += chance.choice([0] * 20 + [1, 256]).to_bytes(2, "big") + length.to_bytes(2, "big")
         return header + chance.randbytes(8) + body
 
+    def roots(self) -> bytes:
+        """A `roots` request; most have TXIDs of the table only, and some a wrong count, length or padding."""
+        chance = self.random
+        count = chance.choice([1, 2, 3, chance.randrange(1, 17), 16, 16, 0, 17])
+        known = chance.random() < 0.8
+        found = [txid for txid in self.txids[-TXIDS_ASKED:] if self.holds(txid)] if known else self.txids
+        body = roots_body([chance.choice(found or self.txids) for _ in range(count)])
+        if not known and count and chance.random() < 0.5:
+            at = 40 + 72 * chance.randrange(count)
+            body = body[:at] + chance.randbytes(32) + body[at + 32 :]
+        if chance.random() < 0.1:
+            at = chance.randrange(len(body))
+            body = body[:at] + bytes([body[at] ^ 1 << chance.randrange(8)]) + body[at + 1 :]
+        if chance.random() < 0.05:
+            body = body[: chance.randrange(len(body))] if chance.random() < 0.5 else body + bytes(chance.randrange(80))
+        return roots_header(body) + body
+
+    def holds(self, txid: bytes) -> bool:
+        """Whether a line of the set has the TXID, with a block of its generation."""
+        first = self.host.first_line(txid)
+        return any(
+            self.lines.get(at) == txid and self.generations[self.places[at][0]] == self.places[at][1]
+            for at in range(first, first + self.case.ways)
+        )
+
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_random_frames(case):
     both = Both(case, seed=len(case.name) + case.ways)
-    verdicts = {"forward": 0, "reply": 0, "drop": 0}
+    long_replies, verdicts = 0, {"forward": 0, "reply": 0, "drop": 0}
     for start in range(0, FRAMES, BATCH):
         frames = [both.maker.frame(both.payload()) for _ in range(BATCH)]
         shares = [both.random.choice([0, 0, 40, 128, 220]) for _ in range(3)]
@@ -157,9 +184,11 @@ def test_random_frames(case):
             wanted = both.xdp.run(frame)
             assert (one.verdict, one.frame) == wanted, f"frame {start + number}: {frame.hex()}"
             verdicts[one.verdict] += 1
+            long_replies += one.verdict == "reply" and len(frame) > 1000
         both.change(10)
     assert both.nic.counters() == both.xdp.counters()
     answers = case.lease and case.at_rest
     assert (verdicts["reply"] > FRAMES // 200) == answers, verdicts
+    assert (long_replies > FRAMES // 300) == (answers and not has_external_memory()), long_replies
     assert verdicts["forward"] > FRAMES // 50 and verdicts["drop"] > FRAMES // 50, verdicts
     both.nic.close()

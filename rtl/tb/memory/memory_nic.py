@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated NIC with external memory in target/rtl-sim-memory; sends frames and commands at the same time."""
+"""The simulated NIC with external memory in target/rtl-sim-memory."""
 
 import ctypes
 import os
 import pathlib
 import sys
-from dataclasses import dataclass
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 os.environ.setdefault("RTL_SIM_DIR", str(ROOT / "target/rtl-sim-memory"))
-from lineside_rtl import Left, Nic, Pauses  # noqa: E402
+from lineside_rtl import Nic, Pauses  # noqa: E402, F401
 
 MEMORY_COUNTERS = ["reads", "found", "damaged", "writes", "faults"]
 
@@ -30,28 +29,6 @@ class Memory(ctypes.Structure):
     ]
 
 
-class Mixed(ctypes.Structure):
-    """struct ls_sim_mixed"""
-
-    _fields_ = [
-        ("commands", ctypes.c_char_p),
-        ("commands_count", ctypes.c_size_t),
-        ("commands_pause", ctypes.c_uint8),
-        ("frame_in", ctypes.POINTER(ctypes.c_uint64)),
-        ("frame_out", ctypes.POINTER(ctypes.c_uint64)),
-        ("command_done", ctypes.POINTER(ctypes.c_uint64)),
-    ]
-
-
-@dataclass
-class Times:
-    """Cycles since the reset: of each frame's last beat in and out, and of each command."""
-
-    frame_in: list[int]
-    frame_out: list[int]
-    command_done: list[int]
-
-
 class MemoryNic(Nic):
     """The simulated NIC with external memory."""
 
@@ -63,13 +40,3 @@ class MemoryNic(Nic):
         counters, most = (ctypes.c_uint64 * len(MEMORY_COUNTERS))(), ctypes.c_uint64()
         self._library.ls_sim_memory_counters(self._sim, counters, ctypes.byref(most))
         return dict(zip(MEMORY_COUNTERS, counters, strict=True)) | {"most reads in flight": most.value}
-
-    def run_mixed(
-        self, frames, commands=(), pauses: Pauses | None = None, commands_pause=0
-    ) -> tuple[list[Left], Times]:
-        """Sends frames and commands at the same time; returns what left, and when."""
-        times = [(ctypes.c_uint64 * max(size, 1))() for size in (len(frames), len(frames), len(commands))]
-        mixed = Mixed(b"".join(commands), len(commands), commands_pause, *times)
-        self._library.ls_sim_run_mixed.restype = ctypes.c_uint64
-        left = self._run(self._library.ls_sim_run_mixed, frames, pauses, ctypes.byref(mixed))
-        return left, Times(*(list(one) for one in times))

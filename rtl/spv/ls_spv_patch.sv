@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Keeps the answers of the items of native `roots` requests, and puts them into the frames of the replies, on the way
+// from the queue of frames to ls_emit. The head of such a reply and its headers are the matter of ls_emit.
+//
+// Interface: the answer of an item (block_i) is stored when item_i.valid is 1. The answers since the first item of the
+// frame become those of a reply when keep_i is 1, in the cycle of the last item or later; the first item of the next
+// frame discards the others. There is no back-pressure: Depth must be at least the number of beats that are stored
+// between input and output, of which an item has more than one.
+// Frames pass in order. While decision_valid_i and is_roots_i are 1, the frame is a reply to a kept request.
+// Latency: none for frames. An answer is ready for its frame after five cycles, as a decision in ls_spv_reply and its
+// queue is. Throughput: one beat in each cycle.
+
+module ls_spv_patch
+  import ls_pkg::*;
+  import ls_pipeline_pkg::*;
+  import ls_spv_pkg::*;
+#(
+    parameter int unsigned Depth = 512,  // power of two
+    parameter Style = "block"
+) (
+    input logic clk_i,
+    input logic rst_ni,
+
+    input item_t item_i,
+    input block_t block_i,
+    input logic keep_i,
+
+    input logic decision_valid_i,
+    input logic is_roots_i,
+
+    input  logic  frame_valid_i,
+    output logic  frame_ready_o,
+    input  beat_t frame_i,
+
+    output logic  frame_valid_o,
+    input  logic  frame_ready_i,
+    output beat_t frame_o
+);
+
+  localparam int unsigned AddressBits = $clog2(Depth);
+  localparam int unsigned ItemBits = 8 * RootItemBytes;
+  localparam int unsigned LaneBytes = 8;
+  localparam int unsigned Lanes = RootItemBytes / LaneBytes;
+  localparam int unsigned TailBits = $clog2(RootItemBytes + 1);
+
+  // Answer of an item. Its status is zero.
+  typedef struct packed {
+    logic is_last;
+    logic is_v6;
+    logic is_vlan;
+    logic [31:0] height;
+    logic [255:0] hash;
+    logic [255:0] root;
+  } answer_t;
+
+  // Bytes of the beats of a frame, from the second beat on to the one with the end of the last item.
+  typedef struct packed {
+    logic is_end;
+    logic [BeatBytes/2-1:0] mask;  // 16-bit words
+    logic [BeatBits-1:0] data;
+  } patch_t;
+
+  // ---- answers in a RAM ----
+
+  localparam int unsigned AheadMax = 8;
+  localparam int unsigned AheadBits = $clog2(AheadMax) + 1;
+
+  answer_t written, answer;
+  logic [AddressBits:0] kept_q, write_q, read_q, write, next_write;
+  logic [$bits(answer_t)-1:0] read_data;
+  logic fetch, ahead_ready, answer_valid, answer_ready;
+  logic [1:0] fetched_q;
+  logic [AheadBits-1:0] waiting_q, unused_count;
+
+  assign written.is_last = item_i.is_last;
+  assign written.is_v6 = item_i.is_v6;
+  assign written.is_vlan = item_i.is_vlan;
+  assign written.height = be32(block_i.height);
+  assign written.hash = block_i.hash;
+  assign written.root = block_i.root;
+
+  assign write = item_i.is_first ? kept_q : write_q;
+  assign next_write = item_i.valid ? write + 1'b1 : write_q;
+  assign fetch = kept_q != read_q && waiting_q < AheadBits'(AheadMax);
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      kept_q <= '0;
+      write_q <= '0;
+      read_q <= '0;
+      fetched_q <= '0;
+      waiting_q <= '0;
+    end else begin
+      write_q <= next_write;
+      if (keep_i) kept_q <= next_write;
+      if (fetch) read_q <= read_q + 1'b1;
+      fetched_q <= {fetched_q[0], fetch};
+      waiting_q <= waiting_q + AheadBits'(fetch) - AheadBits'(answer_valid && answer_ready);
+    end
+  end
+
+  ls_ram #(
+      .Width($bits(answer_t)),
+      .Depth(Depth),
+      .Style(Style)
+  ) u_ram (
+      .clk_i,
+      .write_i(item_i.valid),
+      .write_address_i(write[AddressBits-1:0]),
+      .write_data_i(written),
+      .read_i(fetch),
+      .read_address_i(read_q[AddressBits-1:0]),
+      .read_data_o(read_data)
+  );
+
+  ls_fifo #(
+      .T(answer_t),
+      .Depth(AheadMax)
+  ) u_ahead (
+      .clk_i,
+      .rst_ni,
+      .valid_i(fetched_q[1]),
+      .ready_o(ahead_ready),
+      .data_i (answer_t'(read_data)),
+      .valid_o(answer_valid),
+      .ready_i(answer_ready),
+      .data_o (answer),
+      .count_o(unused_count)
+  );
+
+  // ---- beats ----
+
+  logic is_inside_q;  // current_q is an answer of which bytes are still to come
+  answer_t current_q;
+  logic [TailBits-1:0] tail_q, tail, patched_tail;  // bytes of current_q, or of the headers, in the beats to come
+  logic is_tail, needs_answer, patch_valid, patch_ready, patched_valid, patched_ready;
+  logic [2*ItemBits-1:0] pair;
+  logic [ItemBits-1:0] lanes;
+  patch_t patch, patched;
+
+  assign pair[ItemBits+:ItemBits] = {32'd0, answer.height, answer.hash, answer.root};
+  assign pair[0+:ItemBits] = {32'd0, current_q.height, current_q.hash, current_q.root};
+  assign is_tail = is_inside_q && current_q.is_last;
+  assign needs_answer = !is_inside_q || (!current_q.is_last && tail_q < TailBits'(BeatBytes));
+  assign patch_valid = !needs_answer || answer_valid;
+  assign answer_ready = needs_answer && patch_ready;
+
+  always_comb begin
+    tail = tail_q;
+    if (!is_inside_q) begin
+      // Headers in the second beat.
+      tail = '0;
+      for (int unsigned kind = 0; kind < 4; kind++) begin
+        if ({answer.is_v6, answer.is_vlan} == 2'(kind)) begin
+          tail = TailBits'(BodyFirst + VlanBytes * (kind % 2) + (Ipv6Bytes - Ipv4Bytes) * (kind / 2) +
+                           NativeHeaderBytes + RootsHeadBytes - BeatBytes);
+        end
+      end
+    end
+  end
+
+  // Byte 0 of the beat is byte RootItemBytes - tail of `pair`. The tail is 2 or 6 more than a number of whole lanes.
+  always_comb begin
+    lanes = '0;
+    for (int unsigned lane = 0; lane < Lanes; lane++) begin
+      if (tail[TailBits-1:$clog2(LaneBytes)] == (TailBits - $clog2(LaneBytes))'(lane)) begin
+        lanes = pair[8*LaneBytes*(Lanes-1-lane)+:ItemBits];
+      end
+    end
+    patch.data = tail[2] ? lanes[8*2+:BeatBits] : lanes[8*6+:BeatBits];
+    for (int unsigned word = 0; word < BeatBytes / 2; word++) begin
+      patch.mask[word] = TailBits'(2 * word) < tail ? is_inside_q : !is_tail;
+    end
+    patch.is_end = is_tail && tail_q < TailBits'(BeatBytes);
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) is_inside_q <= 1'b0;
+    else if (patch_valid && patch_ready) is_inside_q <= !patch.is_end;
+  end
+
+  assign patched_tail = needs_answer ? tail + TailBits'(RootItemBytes - BeatBytes) : tail_q - TailBits'(BeatBytes);
+
+  always_ff @(posedge clk_i) begin
+    if (patch_valid && patch_ready) begin
+      if (needs_answer) current_q <= answer;
+      tail_q <= patched_tail;
+    end
+  end
+
+  ls_skid #(
+      .T(patch_t)
+  ) u_skid (
+      .clk_i,
+      .rst_ni,
+      .valid_i(patch_valid),
+      .ready_o(patch_ready),
+      .data_i (patch),
+      .valid_o(patched_valid),
+      .ready_i(patched_ready),
+      .data_o (patched)
+  );
+
+  // ---- frames ----
+
+  logic is_first_q, is_done_q, is_patched;  // first beat of a frame; all items of the frame have passed
+
+  assign is_patched = decision_valid_i && is_roots_i && !is_first_q && !is_done_q;
+  assign frame_valid_o = frame_valid_i && (!is_patched || patched_valid);
+  assign frame_ready_o = frame_valid_o && frame_ready_i;
+  assign patched_ready = is_patched && frame_ready_o;
+
+  always_comb begin
+    frame_o = frame_i;
+    for (int unsigned word = 0; word < BeatBytes / 2; word++) begin
+      if (is_patched && patched.mask[word]) frame_o.data[16*word+:16] = patched.data[16*word+:16];
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      is_first_q <= 1'b1;
+      is_done_q  <= 1'b0;
+    end else if (frame_ready_o) begin
+      is_first_q <= frame_i.last;
+      is_done_q  <= !frame_i.last && (is_done_q || (is_patched && patched.is_end));
+    end
+  end
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) begin
+      assert (!fetched_q[1] || ahead_ready) else $error("an answer was read without space for it");
+      assert (!item_i.valid || (write - read_q) < (AddressBits + 1)'(Depth)) else $error("an answer was overwritten");
+      assert (!(frame_ready_o && is_patched && frame_i.last) || patched.is_end) else $error("a reply ended in an item");
+    end
+  end
+`endif
+
+endmodule
