@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Proof of ls_spv_items for the first six beats of the first frame after a reset, in 16 cycles, with pauses. Eight cycles
-// after the beat with the last byte of an item, and in no other cycle, the item is given out, if it is one of the count
-// in the head. It has its TXID at its place, and is clean exactly if the rest of it is zero. There is a task for each of
-// IPv4 and IPv6, with and without a VLAN tag.
+// Proof of ls_spv_items for the first six beats of the first frame after a reset, in 16 cycles, with pauses. Eight
+// cycles after the beat with the last byte of an item, and in no other cycle, the item is given out, if it is one of
+// the count in the head. It has its TXID at its place, and is clean exactly if the rest of it is zero. There is a task
+// for each of IPv4 and IPv6, with and without a VLAN tag.
 //
 // Narrow: one bit of each byte is free, and six bits of the count; the rest is 0.
 

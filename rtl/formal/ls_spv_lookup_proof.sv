@@ -8,8 +8,8 @@
 //   first word of its TXID has the whole TXID and a generation other than 0, the line's block has this generation, and
 //   the epoch is the same at the end. It then has the whole block and the whole tip.
 // - A request during which the epoch changes is no hit.
-// - The same holds for a TXID that comes without a request, as those of the items of `roots` do: is_hit_o, is_open_o and
-//   is_same_epoch_o tell the three conditions one by one, and a hit has the whole block.
+// - The same holds for a TXID that comes without a request, as those of the items of `roots` do: is_hit_o, is_open_o
+//   and is_same_epoch_o tell the three conditions one by one, and a hit has the whole block.
 // This holds for 1, 2 and 4 ways, both kinds of index, and any value of the hash of each request. The table is the only
 // level (External is 0).
 //

@@ -2,9 +2,9 @@
 //
 // Proof of ls_spv_reply: each request gives exactly one decision, in order, after three cycles; a hit is answered, a
 // drop is dropped, all else is forwarded; one counter rises as the outcome says.
-// - The payload of a reply is at its place after the headers, for each kind of headers: the root, and in the native format block hash, tip
-//   hash and both heights. Exactly these words replace those of the request. Of a reply to `roots`, they are the tip
-//   hash and its height; the sum of its items, and their number, count for its checksum.
+// - The payload of a reply is at its place after the headers, for each kind of headers: the root, and in the native
+//   format block hash, tip hash and both heights. Exactly these words replace those of the request. Of a reply to
+//   `roots`, they are the tip hash and its height; the sum of its items, and their number, count for its checksum.
 // - The hop limit of a reply is at most 64, and in the paper's format, if the root does not look like the native
 //   format, less than that of the request, or 0 if that of the request is 0, so that two servers cannot answer each
 //   other for ever.

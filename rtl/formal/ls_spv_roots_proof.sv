@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Proof of ls_spv_roots, at full width: a request with another outcome passes unchanged. A `roots` request is a hit
-// exactly if it is open to an answer, all items since the first one of its frame have zeros after their TXIDs and are in
-// the table, and the epoch was the same in each cycle from the look-up of the first item on. Otherwise the first item
-// without an answer decides between host and miss, and a request that is not open is not leased whatever its items are.
-// The sum is that of the earlier items of the frame, and only a hit is kept.
+// exactly if it is open to an answer, all items since the first one of its frame have zeros after their TXIDs and are
+// in the table, and the epoch was the same in each cycle from the look-up of the first item on. Otherwise the first
+// item without an answer decides between host and miss, and a request that is not open is not leased whatever its items
+// are. The sum is that of the earlier items of the frame, and only a hit is kept.
 //
 // Assumed: a `roots` request comes with its first item, or after it. The number of items of a frame is at most 16.
 

@@ -15,8 +15,8 @@ package ls_pipeline_pkg;
 
   // In a simulation with LS_SKIP_IDLE, a stage of the pipeline without a valid entry computes nothing, and its data
   // registers keep their values, which takes less time. No later stage uses data without their valid bit, so the
-  // streams carry the same beats in the same cycles. In hardware, and in a simulation without it, the stages do not look
-  // at the bit.
+  // streams carry the same beats in the same cycles. In hardware, and in a simulation without it, the stages do not
+  // look at the bit.
 `ifdef LS_SKIP_IDLE
   localparam bit SkipsIdle = 1'b1;
 `else

@@ -4,14 +4,13 @@
 // bits of the TXID choose a set; the first line of the set with the TXID's first word is compared as a whole; the
 // line's block must have the line's generation; lease and epoch must hold.
 //
-// Interface: every request passes in order and in the same number of cycles, without back-pressure, also one that
-// needs no look-up. Writes of lines and blocks take effect as a whole, one of each in each cycle, while look-ups go on.
-// A request whose epoch changes during its look-up is forwarded to the host.
-// The TXID of every cycle is looked up, also without a request: is_hit_o, block_o, is_open_o and is_same_epoch_o have the
-// result. An item of native `roots` uses them; a request with OutcomeRoots passes unchanged.
-// With External, this table is the first level: match_o gives out each request after the comparison, with its TXID and
-// the number of the first line of its set, and match_i brings it back, at any later time and in order; line_clear_i
-// writes all four lines that are read together.
+// Interface: every request passes in order and in the same number of cycles, without back-pressure, also one that needs
+// no look-up. Writes of lines and blocks take effect as a whole, one of each in each cycle, while look-ups go on. A
+// request whose epoch changes during its look-up is forwarded to the host. The TXID of every cycle is looked up, also
+// without a request: is_hit_o, block_o, is_open_o and is_same_epoch_o have the result. An item of native `roots` uses
+// them; a request with OutcomeRoots passes unchanged. With External, this table is the first level: match_o gives out
+// each request after the comparison, with its TXID and the number of the first line of its set, and match_i brings it
+// back, at any later time and in order; line_clear_i writes all four lines that are read together.
 // Latency: 16 cycles; with External, 13 to match_o and 3 from match_i. Throughput: one request in each cycle.
 
 module ls_spv_lookup

@@ -11,7 +11,8 @@ package ls_spv_pkg;
   localparam int unsigned Ways = 4;
   // Payload bytes of native `root`.
   localparam int unsigned RootBytes = NativeHeaderBytes + RootReplyBytes;
-  // Bits of the sum of the answers of all items but the last of native `roots`: for each item, two sums of 16 bits and 1.
+  // Bits of the sum of the answers of all items but the last of native `roots`: for each item, two sums of 16 bits and
+  // 1.
   localparam int unsigned ItemsSumBits = $clog2((SpvRootsMax - 1) * (2 * 65535 + 1) + 1);
 
   // State of the whole table.

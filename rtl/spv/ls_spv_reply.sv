@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Makes the decision about a request of `spv` from the outcome of its look-up: the bytes in which the reply differs,
-// its time to live and checksums. The RTL twin of spv_paper, spv_native_root and spv_native_roots in xdp/ and of ls_reply
-// in xdp/reply.h. Also gives the counter that rises. The items of a `roots` reply are the matter of ls_spv_patch.
+// its time to live and checksums. The RTL twin of spv_paper, spv_native_root and spv_native_roots in xdp/ and of
+// ls_reply in xdp/reply.h. Also gives the counter that rises. The items of a `roots` reply are the matter of
+// ls_spv_patch.
 //
 // Interface: one request in each cycle, no back-pressure; exactly one decision for each, in order.
 // Latency: three cycles.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Payload rules of `spv`: the RTL twin of spv_answer, spv_native and spv_is_request in xdp/spv_fastpath.h and
-// xdp/spv_native.h. The RTL looks up requests in the paper's format and native `root` and, if Roots is 1, native `roots`;
-// it forwards all other native requests to the host.
+// xdp/spv_native.h. The RTL looks up requests in the paper's format and native `root` and, if Roots is 1, native
+// `roots`; it forwards all other native requests to the host.
 //
 // Interface: one datagram in each cycle, no back-pressure. Each datagram gives exactly one request, in order.
 // item_txid_i is the TXID of an item of `roots` that was completed by the beat of this cycle's datagram, or by a beat
