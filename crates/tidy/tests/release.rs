@@ -49,6 +49,10 @@ fn every_file_names_the_version_of_the_workspace() {
         ("README.md", format!("lineside_{version}-1_amd64.deb")),
         ("CITATION.cff", format!("\nversion: {version}\n")),
         (
+            "crates/verify/README.md",
+            format!("lineside-verify-{version}.crate"),
+        ),
+        (
             "clients/python-verify/Cargo.toml",
             format!("version = \"{version}\"\nedition"),
         ),
