@@ -64,6 +64,32 @@ fn every_file_names_the_version_of_the_workspace() {
     }
 }
 
+/// Returns the date of a version's section in CHANGELOG.md, such as `2026-11-27`.
+fn release_date(changelog: &str, version: &str) -> Option<String> {
+    let heading = format!("## [{version}] - ");
+    let line = changelog.lines().find_map(|line| line.strip_prefix(&heading));
+    line.map(str::to_owned)
+}
+
+/// Returns the date of the newest entry of a Debian changelog in the same form.
+fn debian_date(changelog: &str) -> Option<String> {
+    let line = changelog.lines().find(|line| line.starts_with(" -- "))?;
+    let mut words = line.rsplit_once(", ")?.1.split(' ');
+    let (day, month, year) = (words.next()?, words.next()?, words.next()?);
+    let months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
+    let month = months.split(' ').position(|name| name == month)? + 1;
+    Some(format!("{year}-{month:02}-{day}"))
+}
+
+#[test]
+fn both_changelogs_have_one_date_of_the_release() {
+    let entry = "lineside (0.1.0-1) unstable\n\n -- A <a@b>  Fri, 27 Nov 2026 00:00:00 +0000\n";
+    assert_eq!(debian_date(entry).as_deref(), Some("2026-11-27"));
+    let released = release_date(&text("CHANGELOG.md"), &version());
+    assert!(released.is_some(), "CHANGELOG.md has no section of this version");
+    assert_eq!(debian_date(&text("packaging/deb/changelog")), released);
+}
+
 /// Returns the value of a macro of a C header.
 fn macro_value(header: &str, name: &str) -> String {
     let opening = format!("#define {name} ");
