@@ -108,3 +108,26 @@ fn the_c_headers_have_the_version_of_the_workspace() {
         assert_eq!(parts.join("."), version, "lineside_{name}.h");
     }
 }
+
+#[test]
+fn the_pages_of_the_clients_say_how_to_get_and_test_an_unpublished_client() {
+    for language in ["python", "go", "c"] {
+        let (page, script) = (
+            text(&format!("docs/client-{language}.md")),
+            text(&format!("scripts/test-{language}.sh")),
+        );
+        assert!(script.contains("LINESIDE_BINARY"), "scripts/test-{language}.sh");
+        assert!(
+            page.contains(&format!("scripts/test-{language}.sh")) && page.contains("LINESIDE_BINARY"),
+            "docs/client-{language}.md does not name the script of the tests and its variable LINESIDE_BINARY"
+        );
+    }
+    // No registry has the Go module yet.
+    for path in ["docs/client-go.md", "clients/go/README.md"] {
+        let page = text(path);
+        assert!(
+            page.contains("go mod edit -replace") && !page.contains("@latest"),
+            "{path} does not say how to get the module from a copy of the repository"
+        );
+    }
+}
