@@ -66,7 +66,10 @@ test_deb() {
     depends=$(sed -n 's/^Depends: //p' <<<"$fields")
     # The package must depend only on the C library, the compiler's run-time library, and a program that makes its user.
     [[ "$depends" == libc6* ]] || fail "deb: Depends: $depends"
-    [[ -z "$(tr ',' '\n' <<<"$depends" | grep -v '^ *\(libc6\|libgcc-s1\|systemd\) ')" ]] ||
+    ! readelf --dynamic "$out/root/usr/bin/lineside" | grep -q 'NEEDED.*libgcc_s' ||
+        [[ "$depends" == *" libgcc-s1"* ]] ||
+        fail "deb: the program is linked with libgcc_s.so.1, and Depends does not name libgcc-s1: $depends"
+    [[ -z "$(tr ',' '\n' <<<"$depends" | grep -v '^ *\(libc6\|libgcc-s1\|systemd\)\( \|$\)')" ]] ||
         fail "deb: depends on $depends; was the program built by scripts/build-release.sh?"
     files=$(dpkg-deb --contents "$deb" | awk '{print $6}')
     for file in usr/bin/lineside etc/lineside/lineside.toml usr/lib/systemd/system/lineside.service \

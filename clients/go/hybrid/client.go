@@ -103,7 +103,8 @@ type Placed struct {
 	// Version is the place.
 	Version Version
 	// Code is [CodeDone], or [CodeRecorded] for a change that needs more votes. Of [Client.Outcome], it may be any
-	// code.
+	// code. Together with an error, it is the code of the refusal; [CodeOutcomeUnknown] if the outcome is unknown; or
+	// [CodeNotExecuted] if the node has not executed the request.
 	Code Code
 }
 
@@ -115,7 +116,7 @@ func (c *Client) write(ctx context.Context, body body) (Placed, error) {
 		request, err := c.sign(lane, body)
 		if err != nil {
 			c.lanes.release(lane)
-			return Placed{}, err
+			return Placed{Code: CodeNotExecuted}, err
 		}
 		id := idOf(request)
 		answer, isSent, err := c.transport.Write(ctx, body.op(), request)
@@ -126,12 +127,12 @@ func (c *Client) write(ctx context.Context, body body) (Placed, error) {
 		c.lanes.release(lane)
 		switch {
 		case err != nil && isSent:
-			return Placed{ID: id}, &lineside.OutcomeUnknownError{Service: "hybrid", ID: id.String(), Err: err}
+			return Placed{ID: id, Code: CodeOutcomeUnknown}, &lineside.OutcomeUnknownError{Service: "hybrid", ID: id.String(), Err: err}
 		case err != nil:
-			return Placed{ID: id}, err
+			return Placed{ID: id, Code: CodeNotExecuted}, err
 		case answer.leavesOpen():
 			err := &RefusedError{answer.Code}
-			return Placed{ID: id}, &lineside.OutcomeUnknownError{Service: "hybrid", ID: id.String(), Err: err}
+			return Placed{ID: id, Code: CodeOutcomeUnknown}, &lineside.OutcomeUnknownError{Service: "hybrid", ID: id.String(), Err: err}
 		case answer.Code != CodeDone && answer.Code != CodeRecorded:
 			placed := Placed{ID: id, Code: answer.Code}
 			if answer.Version != nil {
@@ -184,16 +185,21 @@ func (c *Client) Change(ctx context.Context, change Change, until time.Time) (Pl
 // [*lineside.OutcomeUnknownError] if the node does not know yet: ask again later. [CodeUnknown] is final only after the
 // request has expired by the clock of the node, 30 seconds after it was signed; until then the request may still arrive.
 func (c *Client) Outcome(ctx context.Context, id ID) (Placed, error) {
+	// The zero value of the code would mean that the transaction was executed.
+	open := Placed{ID: id, Code: CodeOutcomeUnknown}
 	answer, err := c.read(ctx, outcomeBody{id})
 	var refused *RefusedError
 	if errors.As(err, &refused) && (&Answer{Code: refused.Code}).leavesOpen() {
-		return Placed{ID: id}, &lineside.OutcomeUnknownError{Service: "hybrid", ID: id.String(), Err: err}
+		return open, &lineside.OutcomeUnknownError{Service: "hybrid", ID: id.String(), Err: err}
+	}
+	if refused != nil && refused.Code == CodeUnknown {
+		return Placed{ID: id, Code: CodeUnknown}, err
 	}
 	if err != nil {
-		return Placed{ID: id}, err
+		return open, err
 	}
 	if answer.Version == nil {
-		return Placed{ID: id}, errMalformed
+		return open, errMalformed
 	}
 	return Placed{id, *answer.Version, answer.Code}, nil
 }

@@ -140,7 +140,8 @@ func use(t *testing.T, n *network, client *hybrid.Client, prefix string) {
 	if cells, err := client.Get(ctx, key); err != nil || cells[0] != nil {
 		t.Errorf("a deleted key: %+v, %v", cells, err)
 	}
-	if _, err := client.Outcome(ctx, hybrid.ID{1}); !errors.As(err, &refused) || refused.Code != hybrid.CodeUnknown {
+	none, err := client.Outcome(ctx, hybrid.ID{1})
+	if !errors.As(err, &refused) || refused.Code != hybrid.CodeUnknown || none.Code != hybrid.CodeUnknown {
 		t.Errorf("the outcome of no transaction: %v", err)
 	}
 }
@@ -232,11 +233,14 @@ func TestAnUnknownOutcomeIsFoundByItsID(t *testing.T) {
 	unknown, done := 0, 0
 	for i := range 30 {
 		short, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
-		_, err := client.Set(short, fmt.Appendf(nil, "key %d", i), []byte("x"))
+		placed, err := client.Set(short, fmt.Appendf(nil, "key %d", i), []byte("x"))
 		cancel()
 		var open *lineside.OutcomeUnknownError
 		if !errors.As(err, &open) {
 			continue
+		}
+		if placed.Code != hybrid.CodeOutcomeUnknown || placed.ID.String() != open.ID {
+			t.Errorf("the value with %v is %+v", err, placed)
 		}
 		unknown++
 		id, err := hybrid.ParseID(open.ID)

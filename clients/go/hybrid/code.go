@@ -55,6 +55,12 @@ const (
 	CodeOldVersion Code = 21
 )
 
+// Values of Code that no server sends.
+const (
+	// CodeNotExecuted: the request was not sent, or the server refused it as a whole.
+	CodeNotExecuted Code = 0xfffe
+)
+
 // String returns the name of the code, which does not change between versions.
 func (c Code) String() string {
 	switch c {
@@ -102,6 +108,8 @@ func (c Code) String() string {
 		return "wrong_mode"
 	case CodeOldVersion:
 		return "old_version"
+	case CodeNotExecuted:
+		return "not_executed"
 	}
 	return "code " + strconv.Itoa(int(c))
 }
@@ -153,6 +161,8 @@ func (c Code) Meaning() string {
 		return "the paper's format for a database that is not in the paper's mode, or the reverse"
 	case CodeOldVersion:
 		return "the key's version is above the request's version: nothing was written"
+	case CodeNotExecuted:
+		return "the request was not sent, or the server refused it as a whole"
 	}
 	return "code " + strconv.Itoa(int(c))
 }

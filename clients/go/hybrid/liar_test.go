@@ -53,7 +53,7 @@ func TestOnlyADefiniteRefusalIsARefusal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = client.Set(t.Context(), []byte("key"), []byte("value"))
+		placed, err := client.Set(t.Context(), []byte("key"), []byte("value"))
 		client.Close()
 		var unknown *lineside.OutcomeUnknownError
 		var status *lineside.StatusError
@@ -61,6 +61,16 @@ func TestOnlyADefiniteRefusalIsARefusal(t *testing.T) {
 		isUnknown, isRefused := errors.As(err, &unknown), errors.As(err, &status) || errors.As(err, &refused)
 		if isUnknown != test.isUnknown || isRefused == test.isUnknown {
 			t.Errorf("%+v: %v", test, err)
+		}
+		code := CodeNotExecuted
+		switch {
+		case isUnknown:
+			code = CodeOutcomeUnknown
+		case refused != nil:
+			code = refused.Code
+		}
+		if placed.Code != code {
+			t.Errorf("%+v: the value with the error %v has the code %v", test, err, placed.Code)
 		}
 	}
 }

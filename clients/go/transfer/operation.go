@@ -131,6 +131,8 @@ func (o *Operation) check() error {
 		return faults[o.fault]
 	case o.Amount == 0 && o.Command == CommandIssue:
 		return errIssueOfZero
+	case o.Amount == 0 && o.Command == CommandTransfer && o.Contract <= layout.TransferContractPending:
+		return errors.New("transfer: the amount of a transfer must be above 0")
 	case o.Amount == 0 && o.isPost() && !o.postsAll:
 		return errors.New("transfer: a post needs an amount above 0; use PostAll for the whole amount, or Void for nothing")
 	}

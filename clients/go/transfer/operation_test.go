@@ -95,6 +95,9 @@ func TestAmountsOfZeroAreRefusedByTheClient(t *testing.T) {
 	post.Contract, post.UUID = layout.TransferContractPost, id
 	refuses(t, post, "PostAll")
 	refuses(t, Issue(one, 0), "issue")
+	refuses(t, Transfer(one, two, 0), "a transfer must be above 0")
+	refuses(t, Pending(id, one, two, 0, time.Hour), "a transfer must be above 0")
+	refuses(t, PendingForever(id, one, two, 0).Linked(), "a transfer must be above 0")
 	var client Client
 	if _, err := client.Paper(t.Context(), PaperRequest{Command: CommandIssue, TransactionID: 1, Source: 1}); err == nil {
 		t.Error("the paper's issue of 0 is sent")

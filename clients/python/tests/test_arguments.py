@@ -12,6 +12,7 @@ from test_transfer import accounts, balances
 
 from lineside import LinesideError, column, hybrid, spv
 from lineside import transfer as t
+from lineside.keys import PublicKey
 from lineside.transfer import TransferCode
 
 
@@ -64,6 +65,10 @@ def test_an_amount_of_0_never_means_all_of_a_pending_transfer(server: Server) ->
         t.post(1, 2, "x", 0)
     with pytest.raises(ValueError, match="amount: 0 is not from 1"):
         t.issue(1, 0)
+    with pytest.raises(ValueError, match="amount: 0 is not from 1"):
+        t.transfer(1, 2, 0)
+    with pytest.raises(ValueError, match="amount: 0 is not from 1"):
+        t.pending(1, 2, 0, "x")
     assert t.post(1, 2, "x") == t.post(1, 2, "x", None) == t.post_all(1, 2, "x")
     with t.Client(server.addresses["transfer"]) as client, client.session() as session:
         a, b = accounts(client, 1000, 0)
@@ -129,6 +134,34 @@ WRONG: list[tuple[Any, ...]] = [
     (GENESIS_FREE.write, {"a": 5}),
     (GENESIS_FREE.outcome, b"x"),
 ]
+
+
+HEX = "hexadecimal digits"
+KEY = "the key of a row has 1 to 255 bytes, not "
+
+
+@pytest.mark.parametrize(
+    ("words", "call", "arguments"),
+    [
+        (HEX, SPV.root, ["zz"]),
+        (HEX, SPV.proof, ["0" * 63]),
+        (HEX, SPV.proof, ["00"]),
+        (HEX, t.create, ["account 1"]),
+        (HEX, t.create, ["00"]),
+        (HEX, PublicKey.parse, ["p256:zz"]),
+        ("CURVE:HEX", PublicKey.parse, ["p256"]),
+        (KEY + "0", COLUMN.get, [""]),
+        (KEY + "0", COLUMN.put, ["", "x"]),
+        (KEY + "0", COLUMN.delete, [b""]),
+        (KEY + "0", COLUMN.check_and_put, ["", "x"]),
+        (KEY + "256", COLUMN.append, ["k" * 256, "x"]),
+    ],
+)
+def test_an_error_says_which_argument_is_wrong(words: str, call: Any, arguments: list[Any]) -> None:
+    with pytest.raises(ValueError, match=words) as raised:
+        made = call(*arguments)
+        next(made)
+    assert "fromhex" not in str(raised.value)
 
 
 @pytest.mark.parametrize("call", WRONG, ids=[f"{call[0].__name__}-{n}" for n, call in enumerate(WRONG)])

@@ -49,7 +49,7 @@ def test_cells_are_written_and_read(client: Client) -> None:
     assert refused.value.status is Status.NOT_A_NUMBER
     client.put("one/s", "after a refusal, the session goes on")
     assert len(client.requests._free) == 1
-    with pytest.raises(ValueError, match="at most 255 bytes"):
+    with pytest.raises(ValueError, match="1 to 255 bytes"):
         client.put("k" * 256, "v")
     with pytest.raises(ValueError, match="does not fit"):
         client.put("k", "v" * 1400)

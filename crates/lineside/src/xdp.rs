@@ -1,18 +1,18 @@
-//! `lineside xdp …`: shows and detaches the XDP fast paths that are pinned on this machine.
+//! `lineside xdp …`: shows the XDP fast paths on this machine, and detaches those that are pinned.
 
 use crate::out::counted;
 use crate::services::SERVICES;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lineside_service::DatapathConfig;
-use lineside_xdp::{Interface, Link, Pins, XdpError, attached};
+use lineside_xdp::{AttachedRoot, Interface, Link, Pins, XdpError, attached, attached_roots};
 use serde_json::json;
 use std::path::PathBuf;
 
 /// Subcommands of `lineside xdp`.
 #[derive(Subcommand)]
 pub enum Verb {
-    /// List the interfaces with a pinned fast path: attached program, mode, and whether a server owns it.
+    /// List the interfaces with a fast path: attached program, mode, and whether it is pinned and a server owns it.
     Status(PinDir),
     /// Detach the fast path from an interface and remove its pinned maps and programs.
     Detach(Detach),
@@ -58,8 +58,14 @@ pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
 
 fn status(dir: &std::path::Path, as_json: bool) -> anyhow::Result<()> {
     let names = Pins::list(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    let mut unpinned = attached_roots()?;
+    unpinned.retain(|root| !names.contains(&root.interface));
     if names.is_empty() && !as_json {
-        say!("nothing is pinned in {}", dir.display())?;
+        let also = match unpinned.is_empty() {
+            true => ", and no interface has a fast path",
+            false => "",
+        };
+        say!("nothing is pinned in {}{also}", dir.display())?;
     }
     for name in names {
         let owned = Pins::is_owned(dir, &name);
@@ -72,7 +78,7 @@ fn status(dir: &std::path::Path, as_json: bool) -> anyhow::Result<()> {
         if as_json {
             say!(
                 "{}",
-                json!({"interface": name, "owned": owned, "program": id, "mode": mode})
+                json!({"interface": name, "owned": owned, "program": id, "mode": mode, "pinned": true})
             )?;
         } else {
             let program = match (id, mode) {
@@ -83,6 +89,34 @@ fn status(dir: &std::path::Path, as_json: bool) -> anyhow::Result<()> {
             say!("{name}: {program}, {owner}")?;
         }
     }
+    for root in unpinned {
+        show_unpinned(&root, dir, as_json)?;
+    }
+    Ok(())
+}
+
+/// Prints a program that has no pins in `dir`. A running server holds it, or it has pins in another directory.
+fn show_unpinned(root: &AttachedRoot, dir: &std::path::Path, as_json: bool) -> anyhow::Result<()> {
+    let AttachedRoot {
+        interface, id, mode, ..
+    } = root;
+    if as_json {
+        say!(
+            "{}",
+            json!({"interface": interface, "owned": null, "program": id, "mode": mode.name(), "pinned": false})
+        )?;
+        return Ok(());
+    }
+    let whose = match root.is_certain {
+        true => "",
+        false => " (its name cannot be read here; run as root)",
+    };
+    say!(
+        "{interface}: {}, program {id}{whose}, not pinned in {}: it ends with its server, unless that has another \
+         --pin-dir",
+        mode.name(),
+        dir.display()
+    )?;
     Ok(())
 }
 

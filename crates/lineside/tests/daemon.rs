@@ -185,8 +185,22 @@ fn without_a_bpf_file_system_the_fast_path_ends_with_the_daemon() {
             assert_eq!(ask().expect("an answer"), Some(block.root));
         }
         assert_eq!(xdp_counter("hits"), 1);
+        let status = || {
+            let output = lineside(&["xdp", "status"]);
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let shown = status();
+        assert!(
+            shown.contains("\nlo: generic, program ") && shown.contains(", not pinned in "),
+            "{shown}"
+        );
         let said = daemon.signal(libc::SIGTERM);
         assert!(said.contains("the fast path ends with this process"), "{said}");
+        assert!(
+            status().ends_with("no interface has a fast path\n"),
+            "{}",
+            status()
+        );
         assert!(ask().is_err(), "the fast path answers after the daemon's end");
     });
 }

@@ -8,7 +8,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -25,6 +25,40 @@ fn done_by_udp(house: &HybridDatabase, udp: &str, verb: &str, rest: &[&str]) -> 
     assert_eq!(said.code, 0, "{verb} {rest:?}: {}", said.error);
     let line = |line| serde_json::from_str(line).unwrap();
     said.out.lines().map(line).collect()
+}
+
+/// A node that never answers: both of its ports are open.
+#[test]
+fn a_client_waits_as_long_as_its_option_says() {
+    let house = HybridDatabase::new(&TWO_MEMBERS);
+    let (tcp, udp) = (
+        TcpListener::bind("127.0.0.1:0").unwrap(),
+        UdpSocket::bind("127.0.0.1:0").unwrap(),
+    );
+    let (tcp, udp_address) = (
+        tcp.local_addr().unwrap().to_string(),
+        udp.local_addr().unwrap().to_string(),
+    );
+    let get = |way: &[&str]| house.hybrid(&[&["get", "--key", "alice.key", "a"], way].concat());
+    let by_grpc = get(&["--server", &tcp, "--timeout-ms", "150"]);
+    assert_eq!(by_grpc.code, 1, "{}", by_grpc.error);
+    assert!(by_grpc.error.contains("within 150ms"), "{}", by_grpc.error);
+    let by_udp = get(&["--udp", &udp_address, "--timeout-ms", "150"]);
+    assert_eq!(by_udp.code, 1, "{}", by_udp.error);
+    let too_long = get(&["--udp", &udp_address, "--timeout-ms", "30000"]);
+    assert_eq!(too_long.code, 2, "{}", too_long.error);
+    assert!(too_long.error.contains("at most 29999"), "{}", too_long.error);
+}
+
+#[test]
+fn a_name_without_an_address_is_named() {
+    let house = HybridDatabase::new(&TWO_MEMBERS);
+    for option in ["--server", "--udp"] {
+        let way = [option, "no-such-host.invalid:7705"];
+        let said = house.hybrid(&[&["get", "--key", "alice.key", "a"][..], &way].concat());
+        assert_eq!(said.code, 1, "{}", said.error);
+        assert!(said.error.contains("this name has no address"), "{}", said.error);
+    }
 }
 
 #[test]
@@ -73,7 +107,10 @@ fn every_verb_works_over_udp() {
     let watch = by_udp(&house, udp, "watch", &[]);
     assert_eq!(watch.code, 2);
     assert!(watch.error.contains("--server"), "{}", watch.error);
-    assert_eq!(by_udp(&house, udp, "get", &["a", "--server", "x:1"]).code, 2);
+    assert_eq!(
+        by_udp(&house, udp, "get", &["a", "--server", "127.0.0.1:1"]).code,
+        2
+    );
     assert_eq!(by_udp(&house, "nowhere", "get", &["a"]).code, 2);
 
     let console = server.started["console"].as_str().unwrap();

@@ -239,4 +239,10 @@ fn a_server_without_a_terminal_names_the_signal_that_ends_it() {
     server.kill().expect("killed");
     server.wait().expect("an end");
     assert_eq!(last.as_deref(), Some("SIGTERM ends it"));
+    // The start page names the line for which its reader waits, with a terminal and without one.
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let page = std::fs::read_to_string(page).expect("the start page");
+    for line in ["Ctrl-C ends it", "SIGTERM ends it"] {
+        assert!(page.contains(line), "README.md does not name the line {line:?}");
+    }
 }

@@ -51,6 +51,33 @@ impl Interface {
     }
 }
 
+/// Returns index and name of each interface of this network namespace. A name that is not UTF-8 is left out.
+pub(super) fn interfaces() -> io::Result<Vec<(u32, String)>> {
+    // SAFETY: the call has no preconditions.
+    let list = unsafe { libc::if_nameindex() };
+    if list.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    let mut found = Vec::new();
+    let mut next = list;
+    loop {
+        // SAFETY: an entry with a null name ends the list, and the loop ends there. The list is freed after the loop.
+        let entry = unsafe { &*next };
+        if entry.if_name.is_null() {
+            break;
+        }
+        // SAFETY: the name of every other entry is a C string in the list.
+        if let Ok(name) = unsafe { CStr::from_ptr(entry.if_name) }.to_str() {
+            found.push((entry.if_index, name.to_owned()));
+        }
+        // SAFETY: the list continues after an entry with a name.
+        next = unsafe { next.add(1) };
+    }
+    // SAFETY: if_nameindex returned the list, and it is freed only here.
+    unsafe { libc::if_freenameindex(list) };
+    Ok(found)
+}
+
 #[derive(Default)]
 struct Addresses {
     mac: [u8; 6],

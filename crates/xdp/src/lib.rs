@@ -30,7 +30,7 @@ mod site;
 
 pub use error::XdpError;
 pub use interface::{Interface, harmful_offloads, may_lose_native_answers, native_needs};
-pub use link::{AttachedMode, Link, XdpMode, attached, program_info};
+pub use link::{AttachedMode, AttachedRoot, Link, XdpMode, attached, attached_roots, program_info};
 pub use pins::{DEFAULT_PIN_DIR, Pins, detach_command};
 pub use runner::Runner;
 pub use site::{Site, endpoint_bytes};

@@ -2,7 +2,7 @@
 //! detached.
 
 use super::error::{XdpError, system};
-use super::interface::{Interface, may_lose_native_answers};
+use super::interface::{Interface, interfaces, may_lose_native_answers};
 use crate::ROOT_PROGRAM;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -170,20 +170,64 @@ pub(super) fn pin(object: BorrowedFd<'_>, path: &Path) -> Result<(), XdpError> {
 /// # Errors
 /// The system's error.
 pub fn attached(interface: &Interface) -> Result<Option<(u32, AttachedMode)>, XdpError> {
+    program_at(interface.index).map_err(system(cannot_ask(&interface.name)))
+}
+
+fn cannot_ask(interface: &str) -> String {
+    format!("cannot ask the kernel for the XDP program of {interface}")
+}
+
+fn program_at(index: u32) -> io::Result<Option<(u32, AttachedMode)>> {
     for mode in [AttachedMode::Native, AttachedMode::Generic] {
         let mut id = 0;
         // SAFETY: `id` is valid for writing during the call.
-        let result =
-            unsafe { libbpf_sys::bpf_xdp_query_id(interface.index as i32, mode.flag() as i32, &mut id) };
-        check(result).map_err(system(format!(
-            "cannot ask the kernel for the XDP program of {}",
-            interface.name
-        )))?;
+        check(unsafe { libbpf_sys::bpf_xdp_query_id(index as i32, mode.flag() as i32, &mut id) })?;
         if id != 0 {
             return Ok(Some((id, mode)));
         }
     }
     Ok(None)
+}
+
+/// An XDP program of Lineside on an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachedRoot {
+    /// Name of the interface.
+    pub interface: String,
+    /// Id of the program.
+    pub id: u32,
+    /// Mode of the program.
+    pub mode: AttachedMode,
+    /// False if this process may not read the name of the program, which needs CAP_SYS_ADMIN; the program may then
+    /// belong to another project.
+    pub is_certain: bool,
+}
+
+/// Returns the programs of Lineside on all interfaces of this network namespace, in the order of the interfaces' names.
+///
+/// # Errors
+/// The system's error.
+pub fn attached_roots() -> Result<Vec<AttachedRoot>, XdpError> {
+    let mut found = Vec::new();
+    for (index, interface) in interfaces().map_err(system("cannot list the network interfaces"))? {
+        let program = match program_at(index) {
+            // The interface was removed after it had been listed.
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => None,
+            program => program.map_err(system(cannot_ask(&interface)))?,
+        };
+        let Some((id, mode)) = program else { continue };
+        let name = program_name(id).ok();
+        if name.as_deref().is_none_or(|name| name == ROOT_PROGRAM) {
+            found.push(AttachedRoot {
+                interface,
+                id,
+                mode,
+                is_certain: name.is_some(),
+            });
+        }
+    }
+    found.sort_by(|one, other| one.interface.cmp(&other.interface));
+    Ok(found)
 }
 
 /// Returns true if the interface with this index has an XDP program in its driver.

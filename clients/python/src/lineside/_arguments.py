@@ -31,3 +31,11 @@ def data_of(name: str, value: Union[bytes, str]) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     raise TypeError(f"{name}: {value!r} is neither bytes nor str")
+
+
+def hex_data(text: str, meaning: str) -> bytes:
+    """Returns the bytes of hexadecimal digits. `meaning` says in the error what the text should be."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise ValueError(f"{text!r}: {meaning}") from None

@@ -10,7 +10,7 @@ from struct import error as StructError
 from typing import Iterable, Iterator, Optional, Sequence, Union
 from uuid import UUID, uuid4
 
-from ._arguments import whole
+from ._arguments import hex_data, whole
 from ._core import DATAGRAM_BYTES_MAX
 from ._generated import (
     EXECUTE_HEAD,
@@ -54,11 +54,12 @@ def account_bytes(account: Account) -> bytes:
             except OverflowError:
                 pass
         return whole("account", account, 2**128).to_bytes(16, "big")
-    data = bytes.fromhex(account) if isinstance(account, str) else account
+    meaning = "an account is a number, 32 hexadecimal digits, or 16 bytes"
+    data = hex_data(account, meaning) if isinstance(account, str) else account
     if not isinstance(data, (bytes, bytearray)):
-        raise TypeError(f"{account!r}: an account is a number, 32 hexadecimal digits, or 16 bytes")
+        raise TypeError(f"{account!r}: {meaning}")
     if len(data) != 16:
-        raise ValueError(f"{account!r}: an account is a number, 32 hexadecimal digits, or 16 bytes")
+        raise ValueError(f"{account!r}: {meaning}")
     return bytes(data)
 
 
@@ -161,7 +162,7 @@ def transfer(
     uuid: Name = _ZEROS,
     idempotency_key: Optional[IdempotencyKey] = None,
 ) -> Operation:
-    """Moves an amount.
+    """Moves an amount, at least 1.
 
     `uuid` (at most 16 bytes) is stored for the client and has no effect. With an `idempotency_key`, which takes the
     place of `uuid`, the server executes the transfer once, in whichever session it is repeated.
@@ -170,7 +171,7 @@ def transfer(
         command=TRANSFER_COMMAND_TRANSFER,
         source=account_bytes(source),
         destination=account_bytes(destination),
-        amount=amount if amount.__class__ is int and 0 <= amount < _AMOUNTS else _amount(amount),
+        amount=amount if amount.__class__ is int and 0 < amount < _AMOUNTS else _amount(amount, 1),
         uuid=_ZEROS if uuid is _ZEROS else name_bytes(uuid),
     )
     return operation if idempotency_key is None else _with_key(operation, idempotency_key)
@@ -184,7 +185,7 @@ def pending(
     timeout_s: int = 0,
     idempotency_key: Optional[IdempotencyKey] = None,
 ) -> Operation:
-    """Reserves an amount until it is posted, voided, or expires after `timeout_s` seconds (0: never).
+    """Reserves an amount, at least 1, until it is posted, voided, or expires after `timeout_s` seconds (0: never).
 
     `uuid` names the pending transfer between the two accounts: a UUID, or 1 to 16 bytes or a `str` of as many, which
     zeros fill up to 16. A longer name is a `ValueError`. An `idempotency_key` must be these 16 bytes, too: an operation
@@ -192,7 +193,7 @@ def pending(
     """
     contract = TRANSFER_CONTRACT_PENDING
     return _operation(
-        TRANSFER_COMMAND_TRANSFER, source, destination, amount, contract, uuid, timeout_s, idempotency_key
+        TRANSFER_COMMAND_TRANSFER, source, destination, _amount(amount, 1), contract, uuid, timeout_s, idempotency_key
     )
 
 

@@ -170,6 +170,14 @@ def _bytes(data: Bytes) -> bytes:
     return data_of("key or value", data)
 
 
+def _key(key: Bytes) -> bytes:
+    """Returns the key of a row. Only the ends of a range may be empty."""
+    data = _bytes(key)
+    if not 1 <= len(data) <= 255:
+        raise ValueError(f"the key of a row has 1 to 255 bytes, not {len(data)}")
+    return data
+
+
 def _name(column: str) -> bytes:
     if not isinstance(column, str):
         raise TypeError(f"{column!r}: a column is a str, family:qualifier")
@@ -283,8 +291,7 @@ class Requests:
 
     def get(self, key: Bytes, columns: Sequence[str] = (DEFAULT_COLUMN,)) -> Steps[Optional[Row]]:
         """Returns the cells of a row; `None`: there is no cell in these columns."""
-        key = _bytes(key)
-        body = _body(columns, (key, b"", b"", b""), reply_bytes=_PACKET_BYTES_MAX)
+        body = _body(columns, (_key(key), b"", b"", b""), reply_bytes=_PACKET_BYTES_MAX)
         answer: _Answer = yield _Read(COLUMN_OP_GET, columns, body)
         rows = _rows(answer, columns)
         if not rows:
@@ -363,7 +370,7 @@ class Requests:
         flags: int = 0,
         reply_bytes: int = 0,
     ) -> Steps[_Answer]:
-        parts = (_bytes(key), b"", _bytes(value), _bytes(expected))
+        parts = (_key(key), b"", _bytes(value), _bytes(expected))
         _body([column], parts)  # Refuses what no packet can hold before a session is taken.
         for is_last in (False, True):
             session = self._free.pop() if self._free else (yield from self._open())

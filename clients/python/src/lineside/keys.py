@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, utils
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from ._arguments import hex_data
 from ._generated import HYBRID_CURVE_P256, HYBRID_CURVE_SECP256K1
 
 _CURVES: dict[str, ec.EllipticCurve] = {"p256": ec.SECP256R1(), "secp256k1": ec.SECP256K1()}
@@ -36,7 +37,9 @@ class PublicKey:
     def parse(cls, text: str) -> PublicKey:
         """Reads `CURVE:HEX`, as `lineside hybrid key show` prints it."""
         curve, _, digits = text.partition(":")
-        return cls(curve, bytes.fromhex(digits))
+        if not digits:
+            raise ValueError(f"{text!r}: a public key is CURVE:HEX, as `lineside hybrid key show` prints it")
+        return cls(curve, hex_data(digits, "a public key is CURVE:HEX, and HEX has hexadecimal digits"))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PublicKey:

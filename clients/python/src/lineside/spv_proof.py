@@ -12,6 +12,7 @@ import hashlib
 import struct
 from typing import Mapping, NamedTuple, Optional, Sequence, Union
 
+from ._arguments import hex_data
 from .errors import LinesideError
 
 #: Largest number of transactions that a block can hold: 4,000,000 units of weight, at least 240 for a transaction.
@@ -33,9 +34,10 @@ def display(hash: bytes) -> str:
 
 def from_display(text: str) -> bytes:
     """Returns the hash, in wire order, that an explorer shows as `text`."""
-    hash = bytes.fromhex(text)[::-1]
+    meaning = "a hash (TXID, WTXID or block hash) has 64 hexadecimal digits"
+    hash = hex_data(text, meaning)[::-1]
     if len(hash) != 32:
-        raise ValueError(f"{text}: a hash has 64 hexadecimal digits")
+        raise ValueError(f"{text!r}: {meaning}")
     return hash
 
 

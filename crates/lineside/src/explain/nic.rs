@@ -3,7 +3,7 @@
 use super::ran::{Cycles, Ran, risen, with_reason};
 use lineside_fastpath::{DropReason, FrameVerdict, lease};
 use lineside_rtl::sim::{Pauses, Simulation};
-use lineside_rtl::{Command, NicVerdict, REGISTER_SPV_PORT, SimEvent, SimEventKind, endpoint_commands};
+use lineside_rtl::{Command, NicDesign, NicVerdict, REGISTER_SPV_PORT, SimEvent, SimEventKind, endpoint_commands};
 use lineside_spv::nic::{control_commands, entry_commands};
 use lineside_spv::store::Store;
 use lineside_wire::SpvCounter;
@@ -25,7 +25,7 @@ pub fn run_nic(
     commands.extend(entry_commands(store));
     commands.extend(control_commands(store));
     commands.push(Command::register(REGISTER_SPV_PORT, &port.to_le_bytes()));
-    let mut sim = Simulation::new()?;
+    let mut sim = Simulation::new(NicDesign::Spv)?;
     sim.execute(&commands)?;
     let before = sim.counters();
     begin_trace(&mut sim, waveform)?;

@@ -2,10 +2,10 @@
 
 use super::asker::Asker;
 use super::key;
+use crate::address::AddressError;
 use crate::wrong::Wrong;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use lineside_client::hybrid::Code;
 use lineside_client::hybrid::answer::code_name;
 use lineside_client::hybrid::change::KeyBytes;
 use lineside_client::hybrid::genesis::{Genesis, database_id};
@@ -13,25 +13,49 @@ use lineside_client::hybrid::grpc::Coded;
 use lineside_client::hybrid::grpc::{Client, ClientTls, Identity, messages, paper};
 use lineside_client::hybrid::request::{MemberId, Version};
 use lineside_client::hybrid::udp;
+use lineside_client::hybrid::{AskError, Code};
 pub use lineside_hybrid_node::files::read_genesis;
 use lineside_util::hex::from_hex;
 use lineside_wire::HYBRID_PORT;
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Time to wait for a reply by UDP, with repeats of the request.
-const UDP_TIME: Duration = Duration::from_secs(10);
+/// Milliseconds to wait for a reply by gRPC, and by UDP with repeats of the request.
+const GRPC_MS: u64 = 60_000;
+const UDP_MS: u64 = 10_000;
+/// Maximum time to wait by UDP: a signed request is valid for 30 s.
+const UDP_MS_MAX: u64 = 29_999;
+
+/// Returns `text` if it is an address, or a name that has one. The name is kept, because a certificate names it.
+fn endpoint(text: &str) -> Result<String, AddressError> {
+    crate::address::parse(text)?;
+    Ok(text.to_owned())
+}
 
 /// Node that requests go to, and the member whose key signs them.
 #[derive(Args)]
 pub struct Member {
-    /// Host and TCP port of the node (gRPC).
-    #[arg(long, value_name = "HOST:PORT", default_value_t = format!("127.0.0.1:{HYBRID_PORT}"))]
+    /// Address and TCP port of the node (gRPC).
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        value_parser = endpoint,
+        default_value_t = format!("127.0.0.1:{HYBRID_PORT}")
+    )]
     server: String,
-    /// Host and UDP port of the node, instead of --server; for requests and replies of up to 1,200 bytes.
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["server", "tls_ca"])]
-    udp: Option<String>,
+    /// Address and UDP port of the node, instead of --server; for requests and replies of up to 1,200 bytes.
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        value_parser = crate::address::parse,
+        conflicts_with_all = ["server", "tls_ca"]
+    )]
+    udp: Option<SocketAddr>,
+    /// Milliseconds to wait for a reply, up to 3600000 (one hour) [default: 60000; with --udp 10000, up to 29999]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    timeout_ms: Option<u64>,
     /// Key file of the member (`lineside hybrid key new` creates one).
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
@@ -107,17 +131,42 @@ impl Member {
     /// A file cannot be used, the node cannot be reached, or `ask` fails.
     pub fn ask<T>(&self, ask: impl AsyncFnOnce(&Asker) -> anyhow::Result<T>) -> anyhow::Result<T> {
         let (identity, tls) = (self.identity()?, self.tls()?);
+        let timeout = self.timeout()?;
         runtime()?.block_on(async {
-            if let Some(server) = &self.udp {
-                let address = crate::address::parse(server).context("--udp")?;
-                let client = udp::Client::connect(address, identity, UDP_TIME)?;
+            if let Some(address) = self.udp {
+                let client = udp::Client::connect(address, identity, timeout)?;
                 return ask(&Asker::Udp(client.into())).await;
             }
-            let client = Client::connect(&self.server, tls.as_ref(), identity).await;
-            let client =
-                client.context("cannot reach the node; is `lineside hybrid serve` running at --server?")?;
+            let connect = Client::connect(&self.server, tls.as_ref(), identity);
+            let client = self.connected(connect).await?.with_timeout(timeout);
             ask(&Asker::Grpc(client)).await
         })
+    }
+
+    /// Returns the time to wait for a reply.
+    fn timeout(&self) -> anyhow::Result<Duration> {
+        let (default, most) = match self.udp {
+            Some(_) => (UDP_MS, UDP_MS_MAX),
+            None => (GRPC_MS, u64::MAX),
+        };
+        let ms = self.timeout_ms.unwrap_or(default);
+        if ms > most {
+            bail!(Wrong(format!(
+                "--timeout-ms {ms}: a signed request is valid for 30 s; give at most {most} with --udp"
+            )));
+        }
+        Ok(Duration::from_millis(ms))
+    }
+
+    /// Waits for a connection by gRPC.
+    async fn connected<T>(&self, connect: impl Future<Output = Result<T, AskError>>) -> anyhow::Result<T> {
+        let timeout = self.timeout()?;
+        let late = || anyhow!("{}: no connection within {timeout:?}", self.server);
+        let connected = match tokio::time::timeout(timeout, connect).await {
+            Ok(connected) => connected.map_err(anyhow::Error::from),
+            Err(_) => Err(late()),
+        };
+        connected.context("cannot reach the node; is `lineside hybrid serve` running at --server?")
     }
 
     /// Runs `ask` with a client in the paper's mode, in which the key alone identifies the member.
@@ -142,8 +191,8 @@ impl Member {
             ));
         }
         let (secret, tls) = (key::read(&self.key)?, self.tls()?);
-        let client = paper::Client::connect(&self.server, tls.as_ref(), secret).await;
-        client.context("cannot reach the node; is `lineside hybrid serve` running at --server?")
+        let connect = paper::Client::connect(&self.server, tls.as_ref(), secret);
+        Ok(self.connected(connect).await?.with_timeout(self.timeout()?))
     }
 }
 

@@ -11,6 +11,8 @@ mod exceptional;
 mod field;
 mod formulas;
 mod hostile;
+#[path = "../../tests/random/mod.rs"]
+mod random;
 mod recode;
 mod reference;
 mod scalar;
@@ -19,8 +21,8 @@ mod tiny;
 
 use crate::lanes::Stage;
 use crate::uint::{U256, from_be_bytes};
-use lineside_testkit::Random;
 use num_bigint::BigUint;
+use random::Random;
 
 /// Defines tests that run each of the given functions for each backend that this CPU supports. The argument of a
 /// function is the backend's token.

@@ -1,9 +1,12 @@
 //! Construction of signatures with a known secret key, so that u₁ and u₂ can be chosen, and RustCrypto's verdict on
 //! each signature.
 
-use lineside_testkit::Random;
+#[path = "../random/mod.rs"]
+mod random;
+
 use lineside_verify::{Curve, PublicKey};
 use num_bigint::BigUint;
+use random::Random;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 

@@ -1,6 +1,9 @@
 //! Generator of signatures in DER from a seed. Most of them have a defect.
 
-use lineside_testkit::Random;
+#[path = "../random/mod.rs"]
+mod random;
+
+use random::Random;
 
 /// Number of ways in which the generator writes a length.
 const LENGTH_STYLES: u64 = 9;

@@ -1,9 +1,12 @@
 //! Generator of valid signatures, which RustCrypto's implementations make, with keys and digests derived from a seed.
 
+#[path = "../random/mod.rs"]
+mod random;
+
 use k256::ecdsa::signature::hazmat::PrehashSigner;
-use lineside_testkit::Random;
 use lineside_verify::encoding::{Signature, compact, der};
 use lineside_verify::{Curve, Item, PublicKey, SignatureBytes};
+use random::Random;
 
 /// One signature in each of the supported encodings.
 pub struct Signed {

@@ -15,6 +15,7 @@ use messages::{
     SetRequest, SetResponse, VerifyRequest, VerifyResponse,
 };
 use prost::Message;
+use std::time::Duration;
 
 /// Client that signs requests as the paper's own client does, and sends them.
 pub struct Client {
@@ -45,6 +46,13 @@ impl Client {
             pubkey: to_hex(&public.to_sec1_uncompressed()),
             secret,
         })
+    }
+
+    /// Sets the time until a request fails (default: 60 seconds).
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Client {
+        self.connection = self.connection.with_timeout(timeout);
+        self
     }
 
     fn signature(&self, body: &Body<'_>) -> String {

@@ -2,7 +2,6 @@
 //! multiplication must ignore.
 
 use super::*;
-use lineside_testkit::Random;
 
 /// Returns the upper bound of the results of `factor_less`, and so of every factor: 2^259.5.
 fn factor_bound(p: &BigUint) -> BigUint {
