@@ -29,7 +29,7 @@ mod without_the_feature {
         let listen = ["--listen", "10.77.0.2:7701", "--datapath", "rtl"];
         let output = lineside(&[&["spv", "serve", "--data", path][..], &listen].concat());
         let said = String::from_utf8(output.stderr).expect("text");
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("build with `--features rtl`"), "{said}");
         lineside_testkit::skipped("the program was built without the feature `rtl`");
     }
