@@ -153,7 +153,7 @@ pub enum ClientError {
     #[error("{0} is busy: ask again later")]
     Busy(SocketAddr),
     /// The server refused the request as a whole.
-    #[error("{server}: {}", status.meaning())]
+    #[error("{server}: refused ({}): {}", status.name(), status.meaning())]
     Refused {
         /// Server that received the request.
         server: SocketAddr,

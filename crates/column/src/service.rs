@@ -110,6 +110,28 @@ impl Service for ColumnService {
         }]
     }
 
+    fn tcp_listens(&self) -> Vec<Listen> {
+        if !self.config.is_told_by_servers() {
+            return Vec::new();
+        }
+        // The service itself listens on UDP and TCP.
+        [
+            ("listen", self.config.listen),
+            ("notify_listen", self.config.notify_listen),
+        ]
+        .map(|(key, address)| Listen {
+            key,
+            address,
+            has_fast_path: false,
+        })
+        .into()
+    }
+
+    fn datapath_faults(&self, datapath: &DatapathConfig) -> Vec<(&'static str, String)> {
+        let fault = queue_fault(&self.config, datapath);
+        fault.map(|fault| ("queue", fault)).into_iter().collect()
+    }
+
     fn warnings(&self) -> Vec<String> {
         let config = &self.config;
         let mut warnings = Vec::new();
@@ -277,6 +299,18 @@ fn open_table(config: &ColumnConfig, readers: &Readers, context: &StartContext) 
     Ok(store)
 }
 
+/// Returns the error message of a queue that takes more than half of `memory_max`. It begins with the queue's length.
+fn queue_fault(config: &ColumnConfig, datapath: &DatapathConfig) -> Option<String> {
+    let queue_bytes = datapath.queue * QUEUED_BYTES;
+    (queue_bytes > config.memory_max.bytes().div_ceil(2)).then(|| {
+        format!(
+            "{}: the requests of [column] take {queue_bytes} bytes in this queue, more than half of its `memory_max`, \
+             which is {}; lower `queue`, or raise `memory_max`",
+            datapath.queue, config.memory_max
+        )
+    })
+}
+
 /// Parts of the memory that `memory_max` allows.
 struct Memory {
     limits: Limits,
@@ -286,17 +320,10 @@ struct Memory {
 impl Memory {
     /// Divides `memory_max`. The queue of requests for the host gets its part before sessions and the table.
     fn of(config: &ColumnConfig, context: &StartContext) -> anyhow::Result<Self> {
-        let queue_bytes = context.datapath.queue * QUEUED_BYTES;
-        let total_bytes = config.memory_max.bytes();
-        let rest = total_bytes.saturating_sub(queue_bytes);
-        if rest < total_bytes / 2 {
-            bail!(
-                "column: a queue of {} requests ([datapath] queue) takes {queue_bytes} bytes, more than half of \
-                 `memory_max`, which is {}: make the queue shorter, or raise `memory_max`",
-                context.datapath.queue,
-                config.memory_max
-            );
+        if let Some(fault) = queue_fault(config, &context.datapath) {
+            bail!(UsageError(format!("[datapath] queue = {fault}")));
         }
+        let rest = config.memory_max.bytes() - context.datapath.queue * QUEUED_BYTES;
         Ok(Self {
             limits: Limits {
                 rows_bytes: rest / 4,

@@ -20,7 +20,7 @@ use lineside_journal::FsDisk;
 use lineside_service::config::{ConfigIssue, Section, non_empty, section};
 use lineside_service::{
     Endpoint, Listen, NamedFile, Rights, Running, Service, ServiceDef, StartContext, StatusBuilder,
-    raise_open_files_limit,
+    cannot_listen, raise_open_files_limit,
 };
 use lineside_util::data_dir::NewDirectory;
 use std::path::Path;
@@ -212,12 +212,9 @@ impl Service for FabricService {
             vec![source],
             config.limits(),
         );
-        let server = runtime.block_on(server).with_context(|| {
-            format!(
-                "fabric cannot listen on {}; give another address with --listen",
-                config.listen
-            )
-        })?;
+        let server = runtime
+            .block_on(server)
+            .with_context(|| cannot_listen(DEF.name, config.listen))?;
         let last = replica.blocks().last_hashes();
         let about = ReplicaInfo {
             channel,
@@ -320,7 +317,10 @@ fn udp_form(config: &FabricConfig) -> anyhow::Result<Option<DatagramForm>> {
 fn bind_udp(config: &FabricConfig, form: Option<DatagramForm>) -> anyhow::Result<Option<UdpSource>> {
     let bound = config.udp_listen.0.zip(form).map(|(listen, form)| {
         UdpSource::bind(listen, form, config.memory_max.bytes() / 8).with_context(|| {
-            format!("cannot receive blocks over UDP on {listen}; give another address with --udp-listen")
+            format!(
+                "cannot receive blocks over UDP on {listen}; set another address by `udp_listen` in [fabric] or \
+                 --udp-listen"
+            )
         })
     });
     bound.transpose()

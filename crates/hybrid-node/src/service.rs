@@ -18,7 +18,7 @@ use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
     Endpoint, Listen, NamedFile, Rights, Running, Service, ServiceDef, ServiceStatus, StartContext,
-    StatusBuilder, Tip, raise_open_files_limit, set_socket_counts, stall_problem,
+    StatusBuilder, Tip, cannot_listen, raise_open_files_limit, set_socket_counts, stall_problem,
 };
 use lineside_util::data_dir::{Kind, NewDirectory};
 use lineside_util::hex::to_hex;
@@ -186,19 +186,17 @@ impl Service for HybridService {
         let counted = grpc::Counted::new(node.clone());
         let requests = counted.counts();
         let start = grpc::start(config.listen, tls, Arc::new(counted), config.limits());
-        let server = runtime.block_on(start).with_context(|| {
-            format!(
-                "hybrid cannot listen on {}; give another address with --listen",
-                config.listen
-            )
-        })?;
+        let server = runtime
+            .block_on(start)
+            .with_context(|| cannot_listen(DEF.name, config.listen))?;
         // If both settings have the same address, UDP uses the port that gRPC was given, because the system chooses the
         // port if the configuration says 0.
         let with_same_port = |udp| if udp == config.listen { server.address } else { udp };
         let udp = config.udp().map(with_same_port).map(|listen| {
             start_udp(&config, listen, node.clone(), context.datapath.queue).with_context(|| {
                 format!(
-                    "hybrid cannot listen on {listen} by UDP; give another address with --udp, or --udp off"
+                    "hybrid cannot listen on {listen} by UDP; set another address, or \"off\", by `udp` in [hybrid] \
+                     or --udp"
                 )
             })
         });

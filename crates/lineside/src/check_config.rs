@@ -7,8 +7,9 @@ use std::path::PathBuf;
 
 /// Check a configuration file: print `ok`, or every mistake with its line.
 ///
-/// Also warns of risky values, and of files that the configuration names and this machine lacks. Exit code 2 if the
-/// file has a mistake, or enables no service.
+/// Also warns of risky values, of files that the configuration names and this machine lacks, and of data directories
+/// here that hold data of another service, network or mode. Exit code 2 if the file has a mistake, enables no service,
+/// or sets a datapath that this program does not have.
 #[derive(Args)]
 pub struct CheckConfig {
     /// Configuration file.
@@ -16,10 +17,11 @@ pub struct CheckConfig {
     file: PathBuf,
 }
 
-/// Returns the warnings about values, and about the files on this machine that the values name.
+/// Returns the warnings about values, and about the files and directories on this machine that the values name.
 fn warnings(config: &CheckedConfig) -> Vec<String> {
     let mut warnings = config.warnings();
     warnings.extend(config.file_warnings());
+    warnings.extend(config.data_warnings());
     warnings
 }
 
@@ -30,7 +32,7 @@ fn warnings(config: &CheckedConfig) -> Vec<String> {
 pub fn run(arguments: &CheckConfig, as_json: bool) -> anyhow::Result<()> {
     let file = &arguments.file;
     let checked = Config::read(file).and_then(|config| config.check());
-    let read = checked.and_then(|config| config.require_enabled().map(|()| config));
+    let read = checked.and_then(|config| config.require_startable().map(|()| config));
     if as_json {
         let faults: Vec<_> = match &read {
             Ok(_) => vec![],

@@ -5,14 +5,16 @@
 
 use crate::process::ProcessConfig;
 use crate::services::SERVICES;
+use lineside_rtl::{HAS_SIMULATED_NIC, RtlError};
 use lineside_service::address;
 use lineside_service::config::{ConfigIssue, Issues, Section, issue_of, line_at, loopback, section};
-use lineside_service::{DatapathConfig, Service, ServiceDef};
+use lineside_service::{DatapathConfig, DatapathKind, Service, ServiceDef, placement_faults};
+use lineside_util::data_dir::service_of;
 use lineside_util::key_file::exposed_mode;
 use lineside_wire::CONSOLE_PORT;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -310,8 +312,12 @@ impl Config {
             ProcessConfig::default()
         });
         let mut services = Vec::new();
-        // Ports that are taken so far, each with the name of its user: the console or a service.
-        let mut ports = vec![("the console", console.listen.port())];
+        let mut ports = vec![TakenPort {
+            service: None,
+            user: "the console".into(),
+            address: console.listen,
+            is_tcp: false,
+        }];
         let mut directories = Vec::new();
         let mut sections: Vec<_> = self.services.iter().collect();
         sections.sort_by_key(|service| service.definition);
@@ -338,6 +344,17 @@ impl Config {
                 Err(section_issues) => issues.extend(section_issues),
             }
         }
+        // A service whose section has a mistake is missing here, so the others alone say nothing about the datapath.
+        let enabled: Vec<&dyn Service> = services
+            .iter()
+            .map(|configured: &ConfiguredService| &*configured.service)
+            .filter(|service| service.is_enabled() && services.len() == self.services.len())
+            .collect();
+        let mut of_datapath = Issues::new(&self.datapath);
+        for (key, what) in placement_faults(&datapath, &enabled) {
+            of_datapath.add(key, what);
+        }
+        issues.extend(of_datapath.finish(()).err().unwrap_or_default());
         if issues.is_empty() {
             return Ok(CheckedConfig {
                 file: self.file.clone(),
@@ -392,26 +409,71 @@ fn ends_with_server(service: &dyn Service) -> bool {
     service.is_enabled() && has_fast_path && !service.may_keep_fast_path()
 }
 
-/// Returns a mistake for each port of an enabled service that another service or the console uses, and adds the
-/// service's ports to `ports`. Endpoints of one service may share a port, see [`Service::listens`].
+/// Port that the console or an enabled service uses.
+struct TakenPort {
+    /// Name of the service; `None` for the console.
+    service: Option<&'static str>,
+    /// Name of the user for a message.
+    user: String,
+    address: SocketAddr,
+    /// True for an address of [`Service::tcp_listens`].
+    is_tcp: bool,
+}
+
+impl TakenPort {
+    /// Returns true if an enabled service cannot use `address` as well. `is_tcp` is true for an address of
+    /// [`Service::tcp_listens`].
+    fn refuses(&self, service: &str, address: SocketAddr, is_tcp: bool) -> bool {
+        let is_same_service = self.service == Some(service);
+        match (self.is_tcp, is_tcp) {
+            _ if self.address.port() != address.port() => false,
+            (false, false) => true,
+            (true, true) => overlap(self.address.ip(), address.ip()),
+            // A service may have the same port on UDP and on TCP, see [`Service::tcp_listens`].
+            _ => !is_same_service && overlap(self.address.ip(), address.ip()),
+        }
+    }
+}
+
+/// Returns true if two sockets with the same port cannot listen at these addresses. A socket at `[::]` listens at the
+/// IPv4 addresses as well.
+fn overlap(one: IpAddr, other: IpAddr) -> bool {
+    let takes = |ip: IpAddr, other: IpAddr| ip.is_unspecified() && (ip.is_ipv6() || other.is_ipv4());
+    one == other || takes(one, other) || takes(other, one)
+}
+
+/// Returns a mistake for each port of an enabled service that another service, the console or another TCP address of
+/// the service uses, and adds the service's ports to `ports`.
 fn ports_taken_twice(
     section: &Section,
     service: &dyn Service,
-    ports: &mut Vec<(&'static str, u16)>,
+    ports: &mut Vec<TakenPort>,
 ) -> Vec<ConfigIssue> {
     let mut issues = Issues::new(section);
-    if service.is_enabled() {
-        for listen in service.listens() {
-            let port = listen.address.port();
-            if port == 0 {
-                continue;
-            }
-            if let Some((whose, _)) = ports.iter().find(|(_, other)| *other == port) {
-                let what = format!("\"{}\": must have another port than {whose}", listen.address);
-                issues.add(listen.key, what);
-            }
-            ports.push((section.name(), port));
+    let tcp = service.tcp_listens().into_iter().map(|listen| (listen, true));
+    let all = service.listens().into_iter().map(|listen| (listen, false));
+    for (listen, is_tcp) in all.chain(tcp) {
+        let (name, address) = (section.name(), listen.address);
+        if address.port() == 0 || !service.is_enabled() {
+            continue;
         }
+        if let Some(taken) = ports.iter().find(|taken| taken.refuses(name, address, is_tcp)) {
+            let user = &taken.user;
+            issues.add(
+                listen.key,
+                format!("\"{address}\": must have another port than {user}"),
+            );
+        }
+        let user = match is_tcp {
+            true => format!("`{}` of [{name}]", listen.key),
+            false => name.into(),
+        };
+        ports.push(TakenPort {
+            service: Some(name),
+            user,
+            address,
+            is_tcp,
+        });
     }
     issues.finish(()).err().unwrap_or_default()
 }
@@ -518,6 +580,21 @@ impl CheckedConfig {
         self.enabled().flat_map(Service::file_warnings).collect()
     }
 
+    /// Returns warnings about data directories that exist on this machine and that their servers would refuse.
+    pub fn data_warnings(&self) -> Vec<String> {
+        let enabled = self.services.iter().filter(|one| one.service.is_enabled());
+        let warning = |ConfiguredService { name, service }: &ConfiguredService| {
+            let section = service.section();
+            let data = section.get("data")?.as_str().filter(|data| !data.is_empty())?;
+            let fault = match service_of(Path::new(data)).filter(|other| other != name) {
+                Some(other) => format!("{data} holds data of the service {other}; set another directory"),
+                None => service.data_fault()?,
+            };
+            Some(format!("[{name}] data: {fault}"))
+        };
+        enabled.filter_map(warning).collect()
+    }
+
     /// Returns the configuration in effect: the shared sections and those of the services, each with all its keys.
     pub fn sections(&self) -> toml::Table {
         let mut all = toml::Table::new();
@@ -558,6 +635,23 @@ impl CheckedConfig {
                 "no service is enabled; {remedy} in one or more of {}",
                 sections.join(", ")
             ),
+        };
+        Err(config_error(self.file.as_deref(), vec![issue]))
+    }
+
+    /// Refuses a configuration with which no server of this program starts on any machine: it enables no service, or
+    /// its datapath is not part of the program.
+    ///
+    /// # Errors
+    /// No service is enabled, or the program was built without the NIC of the datapath `rtl`.
+    pub fn require_startable(&self) -> Result<(), ConfigError> {
+        self.require_enabled()?;
+        if self.datapath.kind != DatapathKind::Rtl || HAS_SIMULATED_NIC {
+            return Ok(());
+        }
+        let issue = ConfigIssue {
+            line: None,
+            what: format!("[datapath] kind = \"rtl\": {}", RtlError::NotBuilt),
         };
         Err(config_error(self.file.as_deref(), vec![issue]))
     }

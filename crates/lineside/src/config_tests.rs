@@ -220,8 +220,92 @@ fn two_enabled_services_on_one_port_are_refused() {
         let is_off = more.replace("enabled = true", "enabled = false");
         assert_eq!(check(&format!("{SPV}{is_off}")).err(), None, "{is_off}");
     }
+    let table = |data: &str| {
+        format!(
+            "[[fabric]]\nenabled = true\ndata = \"{data}\"\norderers = [\"o:7050\"]\nmsp_id = \"Org1MSP\"\n\
+             msp = \"m\"\n"
+        )
+    };
+    let issue = only_issue(&format!("{}{}", table("a"), table("b")));
+    assert!(issue.what.contains("another port than fabric"), "{issue:?}");
     let issue = only_issue("[hybrid]\nenabled = true\ndata = \"d\"\nlisten = \"127.0.0.1:7700\"\n");
     assert!(issue.what.contains("another port than the console"), "{issue:?}");
+}
+
+/// Regression test: only the start of the server found an address that two TCP sockets of a service share.
+#[test]
+fn tcp_addresses_that_overlap_are_refused_before_the_start() {
+    let with = |more: &str| check(&format!("{SPV}{more}")).err().unwrap_or_default();
+    let only = |more: &str| {
+        let issues = with(more);
+        assert_eq!(issues.len(), 1, "{more}: {issues:?}");
+        assert_eq!(issues[0].line, Some(5), "{issues:?}");
+        issues[0].what.clone()
+    };
+    let electrum = "electrum = \"127.0.0.1:50001\"\n";
+    for http in ["127.0.0.1:50001", "0.0.0.0:50001", "[::]:50001"] {
+        let what = only(&format!("{electrum}http = \"{http}\"\n"));
+        let expected = format!("[spv] http = \"{http}\": must have another port than `electrum` of [spv]");
+        assert_eq!(what, expected);
+    }
+    for free in [
+        "127.0.0.1:50002",
+        "127.0.0.2:50001",
+        "[::1]:50001",
+        "127.0.0.1:7701",
+    ] {
+        assert_eq!(with(&format!("{electrum}http = \"{free}\"\n")), [], "{free}");
+    }
+    let what = only("\nhttp = \"127.0.0.1:7700\"\n");
+    assert!(what.ends_with("another port than the console"), "{what}");
+    let column = "[column]\nenabled = true\nlisten = \"127.0.0.1:50001\"\n";
+    let issues = with(&format!("{electrum}{column}"));
+    assert!(
+        issues[0].what.ends_with("another port than `electrum` of [spv]"),
+        "{issues:?}"
+    );
+}
+
+/// Regression test: `check-config` accepted files that no server starts with.
+#[test]
+fn services_that_the_datapath_cannot_serve_are_refused_before_the_start() {
+    let with = |datapath: &str, more: &str| {
+        let issue = only_issue(&format!("{SPV}{more}[datapath]\n{datapath}\n"));
+        assert!(issue.line.is_some(), "{issue:?}");
+        issue.what
+    };
+    let transfer = "[transfer]\nenabled = true\ndata = \"d\"\nlisten = \"127.0.0.2:7702\"\n";
+    let what = with("kind = \"xdp\"", transfer);
+    let expected =
+        "[datapath] kind = \"xdp\": 127.0.0.1:7701 and 127.0.0.2:7702 are at different addresses: ";
+    assert!(what.starts_with(expected), "{what}");
+    let what = with("kind = \"xdp\"", "listen = \"127.0.0.1:0\"\n");
+    assert!(what.contains("needs a fixed port"), "{what}");
+    let what = with("kind = \"rtl\"", "");
+    let expected = "[datapath] kind = \"rtl\": 127.0.0.1:7701 is in no network of the TAP device";
+    assert!(what.starts_with(expected), "{what}");
+    let column = "[column]\nenabled = true\n[datapath]\n";
+    let what = only_issue(&format!("{column}kind = \"rtl\"\n")).what;
+    let expected = "[datapath] kind = \"rtl\": no enabled service has a fast path in the RTL; ";
+    assert!(what.starts_with(expected), "{what}");
+    let what = only_issue(&format!("{column}queue = 1048576\n")).what;
+    assert!(
+        what.starts_with("[datapath] queue = 1048576: the requests of [column] take"),
+        "{what}"
+    );
+    for accepted in [
+        "[datapath]\nkind = \"rtl\"\n".to_owned(),
+        format!("{SPV}{transfer}[datapath]\nkind = \"auto\"\n"),
+        format!("{SPV}{transfer}[datapath]\nkind = \"xdp\"\ninterfaces = [\"a\", \"b\"]\n"),
+        format!("{SPV}listen = \"10.77.0.2:7701\"\n[datapath]\nkind = \"rtl\"\n"),
+    ] {
+        assert_eq!(check(&accepted).err(), None, "{accepted}");
+    }
+    let rtl = check(&format!(
+        "{SPV}listen = \"10.77.0.2:7701\"\n[datapath]\nkind = \"rtl\"\n"
+    ));
+    let startable = rtl.ok().unwrap().require_startable();
+    assert_eq!(startable.is_ok(), HAS_SIMULATED_NIC, "{startable:?}");
 }
 
 #[test]

@@ -25,6 +25,8 @@ use std::time::Instant;
 pub struct Daemon {
     /// Services in the order of their start; empty after they have stopped.
     running: Vec<Box<dyn Running>>,
+    /// Data directory of each service in `running`; empty for a service without one.
+    directories: Vec<PathBuf>,
     attachment: Arc<XdpAttachment>,
     /// The NIC of the datapath `rtl`.
     nic: Option<Arc<NicAttachment>>,
@@ -54,7 +56,7 @@ impl Daemon {
     /// # Errors
     /// No service is enabled, or one cannot start. Then nothing stays attached or running.
     pub fn start(config: CheckedConfig) -> anyhow::Result<Self> {
-        config.require_enabled()?;
+        config.require_startable()?;
         let mut warnings = config.warnings();
         let CheckedConfig {
             datapath,
@@ -96,6 +98,7 @@ impl Daemon {
         restrict(&process, &names, &services, &mut context)?;
         let mut daemon = Self {
             running: Vec::new(),
+            directories: Vec::new(),
             _watch: Watch::start()?,
             attachment: Arc::clone(&context.attachment),
             nic: context.nic.clone(),
@@ -107,6 +110,7 @@ impl Daemon {
             nic.start()?;
         }
         for service in services {
+            daemon.directories.push(directory_of(&*service));
             daemon.running.push(service.start(&mut context)?);
         }
         daemon.refuse_equal_instances()?;
@@ -174,15 +178,25 @@ impl Daemon {
 
     /// Returns a function that returns the current status of the process at each call.
     pub fn observed(&self) -> Arc<dyn Fn() -> Snapshot + Send + Sync> {
-        let statuses: Vec<_> = self.running.iter().map(|running| running.status()).collect();
+        let statuses = self.running.iter().map(|running| running.status());
+        let statuses: Vec<_> = statuses.zip(self.directories.clone()).collect();
         let (started, known) = (self.started, self.warnings.clone());
         Arc::new(move || {
             let mut out = StatusBuilder {
                 warnings: known.clone(),
                 ..StatusBuilder::default()
             };
-            out.problems.extend(data_dir::problems());
-            statuses.iter().for_each(|status| out.collect(|out| status(out)));
+            let mut lost = data_dir::problems();
+            for (status, directory) in &statuses {
+                let is_own =
+                    |(path, _): &mut (PathBuf, String)| !is_empty(directory) && path.starts_with(directory);
+                let own: Vec<_> = lost.extract_if(.., is_own).map(|(_, what)| what).collect();
+                out.collect(|out| {
+                    out.problems.extend(own);
+                    status(out);
+                });
+            }
+            out.problems.extend(lost.into_iter().map(|(_, what)| what));
             let mut snapshot = Snapshot {
                 version: version::SHORT.into(),
                 commit: version::COMMIT.into(),
@@ -256,6 +270,17 @@ fn open_nic(
         }));
     }
     Ok(nic.map(Arc::new))
+}
+
+fn is_empty(path: &Path) -> bool {
+    path.as_os_str().is_empty()
+}
+
+/// Returns the data directory in the section of a service; an empty path if it has none.
+fn directory_of(service: &dyn Service) -> PathBuf {
+    let section = service.section();
+    let data = section.get("data").and_then(|data| data.as_str());
+    data.unwrap_or_default().into()
 }
 
 fn has_fast_path(service: &dyn Service) -> bool {

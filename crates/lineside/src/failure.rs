@@ -5,6 +5,7 @@ use crate::config::ConfigError;
 use crate::wrong::Wrong;
 use clap::error::ContextKind;
 use lineside_bitcoin_node::SetupError;
+use lineside_client::ClientError;
 use lineside_fabric::ledger::LedgerError as FabricError;
 use lineside_hybrid::join::JoinError;
 use lineside_hybrid::ledger::LedgerError;
@@ -16,6 +17,7 @@ use lineside_spv_proof::StoreError as HeadersError;
 use lineside_transfer::host::OpenError;
 use lineside_util::data_dir::DataDirError;
 use lineside_util::key_file::KeyFileError;
+use lineside_wire::Status;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 
@@ -218,15 +220,35 @@ pub fn message_and_hint(error: &anyhow::Error) -> (String, Option<String>) {
             .get(at + 1)
             .and_then(|cause| text.strip_suffix(cause.as_str()));
         let own = cause.and_then(|own| own.strip_suffix(": ")).unwrap_or(text);
-        // Each line of the error reports a separate mistake, with its own remedy.
+        // Each line of the error reports a separate mistake, with its own remedy. Among several, a remedy begins with
+        // the place of its mistake, which is the beginning of the line.
         let lines: Vec<_> = own.lines().map(split_remedy).collect();
+        let place = |statement: &str| match lines.len() {
+            1 => String::new(),
+            _ => statement
+                .split_once(": ")
+                .map_or(String::new(), |(place, _)| format!("{place}: ")),
+        };
         let statements: Vec<_> = lines.iter().map(|(statement, _)| *statement).collect();
         let statement = statements.join("\n");
         let separator = if message.is_empty() { "" } else { ": " };
         message = format!("{message}{separator}{statement}{}", &text[own.len()..]);
-        hints.extend(lines.iter().filter_map(|(_, remedy)| Some((*remedy)?.to_owned())));
+        let remedies = lines
+            .iter()
+            .filter_map(|(statement, remedy)| Some(format!("{}{}", place(statement), (*remedy)?)));
+        hints.extend(remedies);
     }
     (message, (!hints.is_empty()).then(|| hints.join("; ")))
+}
+
+/// Returns the name of the status with which a server refused a request as a whole. Names stay the same in all
+/// versions.
+pub fn refusal(error: &anyhow::Error) -> Option<&'static str> {
+    error.chain().find_map(|cause| match cause.downcast_ref()? {
+        ClientError::Refused { status, .. } => Some(status.name()),
+        ClientError::Busy(_) => Some(Status::Busy.name()),
+        _ => None,
+    })
 }
 
 /// Returns the JSON object of an error.
@@ -412,7 +434,7 @@ mod tests {
             (
                 anyhow!("f:2: a = 1: no such key; remove it\nf:3: b = 2: must be 1"),
                 "f:2: a = 1: no such key\nf:3: b = 2: must be 1",
-                Some("remove it"),
+                Some("f:2: remove it"),
             ),
             (
                 anyhow!("no member has this key; if it was added later, give its member with --member N"),

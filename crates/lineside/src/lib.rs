@@ -236,7 +236,11 @@ fn ended_as(ended: anyhow::Result<()>, as_json: bool, code: fn(&anyhow::Error) -
     let code = code(&error);
     if as_json {
         let (message, hint) = failure::message_and_hint(&error);
-        tell!("{}", failure::object(code, &message, hint.as_deref()));
+        let mut object = failure::object(code, &message, hint.as_deref());
+        if let Some(name) = failure::refusal(&error) {
+            object["error"]["result"] = name.into();
+        }
+        tell!("{object}");
     } else {
         tell!("lineside: {}", failure::words(&error));
     }

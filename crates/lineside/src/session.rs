@@ -37,6 +37,7 @@ impl Session {
         // Files that the process creates from here on can be used by its user only.
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
         let checked = config.check()?;
+        checked.require_startable()?;
         let listen = with_console.then_some(checked.console.listen);
         let allowed_hosts = checked.console.allowed_hosts.clone();
         // An address that is in use is found before services start, because a start that fails must not leave new

@@ -108,6 +108,87 @@ fn a_used_port_and_an_unusable_directory_fail_with_a_remedy() {
     );
 }
 
+/// Runs `lineside` with these words, and returns its exit code and its standard output.
+fn lineside(words: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args(words)
+        .output()
+        .expect("run");
+    (
+        output.status.code(),
+        String::from_utf8(output.stdout).expect("text"),
+    )
+}
+
+/// Regression test: `doctor` reported `ok` for a ledger of the other mode, with which the server does not start.
+#[test]
+fn data_of_another_mode_or_network_fails_and_check_config_warns_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ledger, chain) = (folder.path().join("ledger"), folder.path().join("chain"));
+    let set = transfer_in(&ledger);
+    let mut once = vec![
+        "run",
+        "--once",
+        "--datapath",
+        "socket",
+        "--set",
+        "console.listen=127.0.0.1:0",
+    ];
+    once.extend(set.iter().map(String::as_str));
+    assert_eq!(lineside(&once).0, Some(0), "a durable ledger is created");
+    let store = chain.to_str().expect("text");
+    let init = ["spv", "init", "--network", "regtest", "--data", store];
+    assert_eq!(lineside(&init).0, Some(0));
+
+    let file = folder.path().join("lineside.toml");
+    let checked = |mode: &str, network: &str, data: [&Path; 2]| {
+        let text = format!(
+            "[transfer]\nenabled = true\nlisten = \"127.0.0.1:0\"\nmode = \"{mode}\"\ndata = {:?}\n\
+             [spv]\nenabled = true\nlisten = \"127.0.0.1:0\"\nnetwork = \"{network}\"\ndata = {:?}\n",
+            data[0], data[1]
+        );
+        std::fs::write(&file, text).expect("a file");
+        let file = file.to_str().expect("text");
+        let output = doctor(&["--datapath", "socket", "--config", file]);
+        let (code, printed) = lineside(&["--json", "check-config", file]);
+        assert_eq!(code, Some(0), "{printed}");
+        let object: Value = serde_json::from_str(&printed).expect("JSON");
+        let warnings = object["warnings"].as_array().expect("a list").clone();
+        let about_data: Vec<_> = warnings
+            .iter()
+            .filter_map(Value::as_str)
+            .filter(|warning| warning.contains("] data: "))
+            .map(str::to_owned)
+            .collect();
+        (results(&output, "data"), about_data)
+    };
+    let (findings, warnings) = checked("durable", "regtest", [&ledger, &chain]);
+    assert!(
+        findings.iter().all(|(result, _)| result != "failed"),
+        "{findings:?}"
+    );
+    assert_eq!(warnings, [""; 0]);
+    let (findings, warnings) = checked("express", "testnet4", [&ledger, &chain]);
+    let said = ["holds regtest, not testnet4", "has mode `durable`"];
+    for ((result, what), said) in findings.iter().zip(said) {
+        assert!(result == "failed" && what.contains(said), "{findings:?}");
+    }
+    assert_eq!((findings.len(), warnings.len()), (2, 2), "{warnings:?}");
+    assert!(
+        warnings[0].contains(said[0]) && warnings[1].contains(said[1]),
+        "{warnings:?}"
+    );
+    let (_, warnings) = checked("durable", "regtest", [&chain, &ledger]);
+    assert!(
+        warnings[0].contains("holds data of the service transfer"),
+        "{warnings:?}"
+    );
+    assert!(
+        warnings[1].contains("holds data of the service spv"),
+        "{warnings:?}"
+    );
+}
+
 fn hybrid_in(folder: &Path) -> Vec<String> {
     let at = |key: &str, name: &str| format!("hybrid.{key}={}", folder.join(name).display());
     let set = [

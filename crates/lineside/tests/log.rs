@@ -261,7 +261,6 @@ fn a_client_has_no_lines_of_normal_operation() {
 fn the_console_of_a_server_has_its_build_and_its_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Logged::start(folder.path(), &[], &[]);
-    server.client(&["create", "1"]);
     let page = |path: &str| {
         let mut stream = TcpStream::connect(&server.console).expect("connects");
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -282,6 +281,19 @@ fn the_console_of_a_server_has_its_build_and_its_process() {
             .parse()
             .expect("a number")
     };
+    // A fresh server has every histogram, so that a rate over it begins with its first request.
+    let histograms = |metrics: &str| {
+        let names = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let names = names.filter_map(|line| line.strip_suffix(" histogram"));
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let fresh = histograms(&page("/metrics"));
+    assert!(
+        fresh.contains(&"lineside_host_batch_requests".to_owned()),
+        "{fresh:?}"
+    );
+    server.client(&["create", "1"]);
+    assert_eq!(histograms(&page("/metrics")), fresh);
     // The host counts a batch before it has answered it, so the two series differ for a moment.
     let of_service = "{service=\"transfer\"}";
     let answered = format!("lineside_host_latency_seconds_count{of_service}");

@@ -98,6 +98,17 @@ fn a_fabric_replica_whose_segment_is_removed_says_so() {
         assert!(began.elapsed() < NOTICE_TIMEOUT, "never noticed: {health}");
     };
     assert!(health.starts_with("HTTP/1.1 503"), "{health}");
+    // The reason belongs to the service, even before it has refused a write.
+    let (_, body) = health.split_once("\r\n\r\n").expect("HTTP");
+    let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    let service = &body["services"][0];
+    assert_eq!(
+        (&service["name"], &service["status"]),
+        (&"fabric".into(), &"failed".into())
+    );
+    let why = service["reasons"][0].as_str().expect("a reason");
+    assert!(why.contains("was removed, moved or replaced"), "{body}");
+    assert_eq!(body["reasons"], serde_json::json!([]), "{body}");
 }
 
 /// Returns the names of the files and folders in `path`, sorted.

@@ -29,7 +29,7 @@ mod without_the_feature {
         let listen = ["--listen", "10.77.0.2:7701", "--datapath", "rtl"];
         let output = lineside(&[&["spv", "serve", "--data", path][..], &listen].concat());
         let said = String::from_utf8(output.stderr).expect("text");
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("build with `--features rtl`"), "{said}");
         lineside_testkit::skipped("the program was built without the feature `rtl`");
     }
@@ -66,7 +66,7 @@ mod with_the_feature {
     use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
     use std::os::fd::{FromRawFd, OwnedFd};
     use std::sync::Arc;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     /// Address of the NIC.
     const NIC: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);

@@ -264,6 +264,12 @@ fn requests_without_a_required_signature_are_refused() {
     );
     says(&["create", "2", "--sign", &mint], "done: balance 0");
     says(&["transfer", "1", "2", "30"], "has not signed it");
+    // A refusal of the whole packet has a name that stays the same, as the refusal of an operation has.
+    says(&["transfer", "1", "2", "30"], "refused (unauthorised): ");
+    says(
+        &["transfer", "1", "2", "30", "--json"],
+        r#""result":"unauthorised""#,
+    );
     says(&["transfer", "--paper", "1", "2", "30"], "refused (unauthorised)");
     says(
         &["transfer", "1", "2", "30", "--sign", &mint],

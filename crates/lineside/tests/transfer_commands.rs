@@ -148,6 +148,7 @@ fn the_dump_of_a_ledger_is_decoded_and_has_no_session_token() {
         succeeds(&output, "open_session");
         succeeds(&output, r#""address":"127.0.0.1""#);
         succeeds(&output, r#""result":"done""#);
+        succeeds(&output, r#""command":"create""#);
         let printed = text(&output);
         for token in [
             format!("{token:016x}"),

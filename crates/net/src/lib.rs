@@ -240,6 +240,7 @@ struct Shared {
     /// CLOCK_MONOTONIC time of the last refused connection, in ns; 0 if there was none.
     refused_ns: AtomicU64,
     has_streams: bool,
+    takes_batches: bool,
     /// Addresses to which no reply is sent at the moment, because the kernel cannot resolve them.
     unresolved: Unresolved,
     /// CLOCK_MONOTONIC time in ns at which the oldest batch that is not durable was executed; 0 if there is none.
@@ -400,6 +401,7 @@ impl SocketDatapath {
             progress: Progress::default(),
             refused_ns: AtomicU64::new(0),
             has_streams: streams,
+            takes_batches: !matches!(host_kind, HostKind::Single(..)),
             unresolved: Unresolved::default(),
             undurable_since_ns: AtomicU64::new(0),
             open: AtomicUsize::new(0),
@@ -489,6 +491,11 @@ impl SocketDatapath {
     /// Returns the maximum number of TCP connections, or `None` if the datapath has UDP only.
     pub fn connections_max(&self) -> Option<usize> {
         self.shared.has_streams.then_some(admission::CONNECTIONS_MAX)
+    }
+
+    /// Returns true if the host takes its requests in batches, whose sizes [`SocketCounts::host_batch`] counts.
+    pub fn takes_batches(&self) -> bool {
+        self.shared.takes_batches
     }
 
     /// Returns the time since a client without a connection was refused one because the maximum number was open, or

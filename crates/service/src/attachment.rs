@@ -45,6 +45,20 @@ impl XdpAttachment {
         }
     }
 
+    /// Returns the reason why XDP cannot serve these addresses at any `interfaces` interfaces, whatever addresses the
+    /// interfaces have. Asks nothing of the machine.
+    pub fn fault(interfaces: usize, listens: &[SocketAddr]) -> Option<String> {
+        if listens.iter().any(|listen| listen.port() == 0) {
+            return Some("XDP needs a fixed port: set a port other than 0 in `listen`".into());
+        }
+        // All services answer at the only interface, and a service on all addresses answers at every interface.
+        let everywhere = listens
+            .iter()
+            .find(|listen| interfaces == 1 || listen.ip().is_unspecified())?;
+        let other = listens.iter().find(|other| other.ip() != everywhere.ip())?;
+        Some(different_addresses(everywhere, other))
+    }
+
     /// Loads the programs of services that listen at `listens`, as `config` requires. If the configured datapath is
     /// `auto` and XDP is not available, the attachment is empty and a warning says why. `check_pins` may refuse to take
     /// over the maps that an earlier daemon left pinned for an interface.
@@ -240,8 +254,8 @@ fn load_programs(
 /// Returns the interfaces, each with the services that answer there. A service with an address in `listens` answers at
 /// the interfaces that have this address; a service that listens on all addresses answers at all interfaces.
 fn sites_of(interfaces: Vec<Interface>, listens: &[SocketAddr]) -> anyhow::Result<Vec<Site>> {
-    if listens.iter().any(|listen| listen.port() == 0) {
-        bail!("XDP needs a fixed port: set a port other than 0 in `listen`");
+    if let Some(fault) = XdpAttachment::fault(interfaces.len(), listens) {
+        bail!(fault);
     }
     let is_only = interfaces.len() == 1;
     let sites = interfaces
@@ -264,6 +278,14 @@ fn sites_of(interfaces: Vec<Interface>, listens: &[SocketAddr]) -> anyhow::Resul
     Ok(sites)
 }
 
+/// Returns the error message of two services that would have to answer at one interface.
+fn different_addresses(first: &SocketAddr, other: &SocketAddr) -> String {
+    format!(
+        "{first} and {other} are at different addresses: give all services at one interface the same address, or \
+         0.0.0.0"
+    )
+}
+
 /// Returns `interface` with the services that answer there, and restricts its addresses to those of the services. If it
 /// is the only interface, all services must answer there.
 fn site_of(mut interface: Interface, listens: &[SocketAddr], is_only: bool) -> anyhow::Result<Site> {
@@ -273,10 +295,7 @@ fn site_of(mut interface: Interface, listens: &[SocketAddr], is_only: bool) -> a
     if let Some(first) = here.first() {
         // The root program answers at the same addresses for all services.
         if let Some(other) = here.iter().find(|other| other.ip() != first.ip()) {
-            bail!(
-                "{first} and {other} are at different addresses: give all services at one interface the same \
-                 address, or 0.0.0.0"
-            );
+            bail!(different_addresses(first, other));
         }
         if first.ip().is_unspecified() || interface.endpoint.keep_only(first.ip()) {
             ports.extend(here.iter().map(|listen| listen.port()));
@@ -356,5 +375,20 @@ mod tests {
             let said = ports(listens).unwrap_err();
             assert!(said.contains(why), "{listens:?}: {said}");
         }
+    }
+
+    #[test]
+    fn addresses_that_fit_no_interface_are_refused_without_the_interfaces() {
+        let fault = |interfaces, listens: &[&str]| {
+            let listens: Vec<_> = listens.iter().map(|listen| listen.parse().unwrap()).collect();
+            XdpAttachment::fault(interfaces, &listens).unwrap_or_default()
+        };
+        let different = "are at different addresses";
+        assert!(fault(1, &["127.0.0.1:1", "127.0.0.2:2"]).contains(different));
+        assert!(fault(2, &["10.0.0.2:1", "0.0.0.0:2"]).contains(different));
+        assert!(fault(2, &["10.0.0.2:1", "10.0.1.2:0"]).contains("needs a fixed port"));
+        assert_eq!(fault(2, &["10.0.0.2:1", "10.0.1.2:2"]), "");
+        assert_eq!(fault(1, &["0.0.0.0:1", "0.0.0.0:2"]), "");
+        assert_eq!(fault(1, &[]), "");
     }
 }

@@ -129,6 +129,18 @@ pub trait Service: Send {
     /// Returns the addresses that the service will listen on. The daemon refuses a port that is used twice.
     fn listens(&self) -> Vec<Listen>;
 
+    /// Returns the TCP addresses that the service will listen on in addition to [`Service::listens`]. They may have the
+    /// port number of an address there, because that one uses UDP. The daemon refuses an address that is used twice.
+    fn tcp_listens(&self) -> Vec<Listen> {
+        Vec::new()
+    }
+
+    /// Returns the reasons why the service cannot run with this section `[datapath]`: a key of that section, and a text
+    /// that begins with its value and says what to do. Reads no file and asks nothing of the machine.
+    fn datapath_faults(&self, _datapath: &DatapathConfig) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Returns warnings about settings that are allowed but that the operator should know about, such as a server
     /// without signatures.
     fn warnings(&self) -> Vec<String> {
@@ -155,6 +167,13 @@ pub trait Service: Send {
     /// Returns the command that creates the data directory of the service; `None` if the server creates it when it
     /// starts, or if the service needs none.
     fn init_command(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns the reason why the server refuses the existing data directory: it holds no data of this service, or data
+    /// of another network or mode than the configured one. `None` if it fits, if it is missing and the server creates
+    /// it, or if it cannot be read. Changes nothing, and does not check the data itself.
+    fn data_fault(&self) -> Option<String> {
         None
     }
 

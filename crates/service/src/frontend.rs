@@ -181,9 +181,8 @@ pub fn set_socket_counts(status: &mut ServiceStatus, socket: &SocketDatapath) {
     }
     status.passed_to_host = Some(socket.passed_to_host());
     status.set_histogram(metric::HOST_LATENCY, counts.host_latency.read());
-    let batches = counts.host_batch.read();
-    if batches.counts.iter().any(|count| *count > 0) {
-        status.set_histogram(metric::HOST_BATCH, batches);
+    if socket.takes_batches() {
+        status.set_histogram(metric::HOST_BATCH, counts.host_batch.read());
     }
     if let Some(lag) = socket.durability_lag() {
         status.durability_lag_ns = Some(lag.as_nanos() as u64);

@@ -66,9 +66,10 @@ impl<F: Leased + FastPath> RunningLeased<F> {
     }
 }
 
-/// Returns the error message of a service that cannot listen on `listen`.
+/// Returns the error message of a service that cannot listen on `listen`. Its remedy is right for `lineside run`, which
+/// has no option for the address of a service, and for the command that serves this service alone.
 pub fn cannot_listen(service: &str, listen: SocketAddr) -> String {
-    format!("{service} cannot listen on {listen}; give another address with --listen")
+    format!("{service} cannot listen on {listen}; set another address by `listen` in [{service}] or --listen")
 }
 
 impl<T: Leased> RunningLeased<T> {

@@ -48,6 +48,14 @@ pub struct NicAttachment {
 }
 
 impl NicAttachment {
+    /// Checks that the NIC can have the addresses of the services in `programs`, without asking the machine.
+    ///
+    /// # Errors
+    /// [`UsageError`]: the configuration does not fit together.
+    pub fn check(config: &DatapathConfig, programs: &[NicProgram]) -> anyhow::Result<()> {
+        plan(config, programs).map(drop)
+    }
+
     /// Creates the NIC and its TAP device for the services in `programs`, which all have the same design. Returns
     /// `None` if the datapath is another one. The process needs the rights for a TAP device and a network namespace
     /// during this call only.

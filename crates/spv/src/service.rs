@@ -70,12 +70,27 @@ impl Service for SpvService {
     }
 
     fn listens(&self) -> Vec<Listen> {
-        // The Electrum and HTTP addresses use TCP and cannot conflict with the UDP port of a fast path.
         vec![Listen {
             key: "listen",
             address: self.config.listen,
             has_fast_path: true,
         }]
+    }
+
+    fn tcp_listens(&self) -> Vec<Listen> {
+        let all = [
+            ("electrum", self.config.electrum.0),
+            ("electrum_tls", self.config.electrum_tls.0),
+            ("http", self.config.http.0),
+        ];
+        let listen = |(key, address): (&'static str, Option<_>)| {
+            Some(Listen {
+                key,
+                address: address?,
+                has_fast_path: false,
+            })
+        };
+        all.into_iter().filter_map(listen).collect()
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -131,6 +146,11 @@ impl Service for SpvService {
         let data = self.config.data()?;
         let network = self.config.network.0.map(Network::from);
         Some(init_command(data, network))
+    }
+
+    fn data_fault(&self) -> Option<String> {
+        let fault = network_of(&self.config).err()?;
+        Some(format!("{fault:#}"))
     }
 
     fn may_keep_fast_path(&self) -> bool {

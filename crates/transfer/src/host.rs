@@ -16,7 +16,8 @@ mod retain;
 mod sessions;
 
 pub use open::{
-    Audit, Executing, OpenError, OpenedLedger, Setup, audit, close_sessions, open_read_only, prove,
+    Audit, Executing, OpenError, OpenedLedger, Setup, audit, close_sessions, mode_of_ledger, open_read_only,
+    prove,
 };
 pub use operations::{ExecutedOperation, executed_operations};
 pub use retain::{Retained, Retention};

@@ -8,7 +8,7 @@ use crate::claims::{Claims, StoreClaims};
 use crate::config::{TransferConfig, TransferMode};
 use crate::datapath::{self, LineClaims};
 use crate::fastpath::TransferFastPath;
-use crate::host::{self, Executing, Setup};
+use crate::host::{self, Executing, OpenError, Setup};
 use crate::ring::Ring;
 use crate::server::{KIND, Report, Server, is_short, ledger_key, lock};
 use crate::store::{Geometry, Mode, Store};
@@ -135,6 +135,14 @@ impl Service for TransferService {
             )
         });
         warning.into_iter().collect()
+    }
+
+    fn data_fault(&self) -> Option<String> {
+        let data = &self.config.data;
+        let disk = FsDisk::look_at(data, &KIND).ok()?;
+        let mode = host::mode_of_ledger(&disk).ok()??;
+        let is_other = (mode == Mode::Express) != (self.config.mode == TransferMode::Express);
+        is_other.then(|| format!("{}: {}", data.display(), OpenError::OtherMode(mode)))
     }
 
     fn privileged_init(&mut self, context: &mut StartContext) -> anyhow::Result<()> {

@@ -1,6 +1,6 @@
 //! Checks of the ports and data directories of the console and of the enabled services.
 
-use super::{Finding, files};
+use super::{Finding, Level, files};
 use crate::config::{CheckedConfig, ConfigError, ConfiguredService};
 use lineside_service::Service;
 use lineside_util::data_dir::{has_only_marker, service_of};
@@ -41,7 +41,7 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
     let enabled = config.services.iter().filter(|one| one.service.is_enabled());
     for ConfiguredService { name, service } in enabled {
         let service = &**service;
-        for listen in service.listens() {
+        for listen in service.listens().into_iter().chain(service.tcp_listens()) {
             let bound = match listen.has_fast_path {
                 true => UdpSocket::bind(listen.address).err(),
                 false => TcpListener::bind(listen.address).err(),
@@ -72,7 +72,7 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
                 );
                 Finding::failed("data", what, command)
             }
-            _ => data_dir(name, &path),
+            _ => fitting(data_dir(name, &path), service),
         });
     }
     findings
@@ -88,6 +88,17 @@ fn nothing_enabled(config: &CheckedConfig, error: &ConfigError) -> Finding {
         true => Finding::failed("services", what, remedy),
         false => Finding::warning("services", what, remedy),
     }
+}
+
+/// Returns `finding` about the data directory of `service`, or the failure that the server does not start with the data
+/// there.
+fn fitting(finding: Finding, service: &dyn Service) -> Finding {
+    let fault = service.data_fault().filter(|_| finding.level != Level::Failed);
+    let Some(fault) = fault else { return finding };
+    let (what, remedy) = fault
+        .split_once("; ")
+        .unwrap_or((&fault, "set `data` to another directory"));
+    Finding::failed("data", what, remedy)
 }
 
 /// Returns the data directory in the service's section.
@@ -264,7 +275,6 @@ fn free(path: &Path, free: u64) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Level;
     use lineside_util::data_dir::MARKER;
 
     #[test]

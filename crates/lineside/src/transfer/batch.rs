@@ -187,6 +187,15 @@ fn read_lines(text: &str) -> anyhow::Result<Vec<Line<'_>>> {
             Err(_) => more += 1,
         }
     }
+    let is_linked = |line: &&Line<'_>| line.operation.flags & TRANSFER_FLAG_LINKED != 0;
+    // After a wrong line, the last correct one need not be the last of the file.
+    if let Some(Line { number, text, .. }) = lines.last().filter(is_linked)
+        && wrong.is_empty()
+    {
+        wrong.push(format!(
+            "line {number}: `{text}`: no line follows, so this line is linked to none; remove `linked`"
+        ));
+    }
     if more > 0 {
         wrong.push(format!("{more} more lines are wrong"));
     }
@@ -428,6 +437,21 @@ mod tests {
         let error = read_lines(&"pay\n".repeat(25)).err().unwrap().to_string();
         assert_eq!(error.lines().count(), WRONG_LINES_MAX + 1);
         assert!(error.ends_with("5 more lines are wrong"), "{error}");
+    }
+
+    /// Regression test: the lines before a `linked` last line were executed before the server refused it.
+    #[test]
+    fn a_linked_last_line_is_refused_before_anything_is_sent() {
+        let said = |text: &str| {
+            read_lines(text)
+                .err()
+                .map_or(String::new(), |error| error.to_string())
+        };
+        let expected = "line 2: `linked transfer 1 2 1`: no line follows, so this line is linked to none; ";
+        let text = "transfer 1 2 1\nlinked transfer 1 2 1\n# the end\n\n";
+        assert!(said(text).starts_with(expected), "{}", said(text));
+        assert_eq!(said("linked create 1\n\ncreate 2\n"), "");
+        assert_eq!(said("linked create 1\npay\n").lines().count(), 1);
     }
 
     #[test]

@@ -17,8 +17,8 @@ use crate::writer::{TransferFill, show_last, show_session};
 use k256::ecdsa::{SigningKey, VerifyingKey};
 use lineside_fastpath::{Readers, lease};
 use lineside_journal::{
-    Disk, Error as JournalError, Journal, Lsn, Options, Recovery, Snapshot, Snapshots, dump, dump_over_gaps,
-    first_unbroken,
+    Disk, Error as JournalError, Journal, Lsn, Options, Reader, Recovery, Snapshot, Snapshots, dump,
+    dump_over_gaps, first_unbroken,
 };
 use lineside_messages::transfer::KeyId;
 use std::io::{Read, Write};
@@ -390,6 +390,26 @@ pub fn open_read_only<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Ledger, Op
     let (ledger, ..) = replay.finish(failed.map_or(Ok(()), Err))?;
     read?;
     Ok(ledger)
+}
+
+/// Returns the mode of a ledger; `None` if its journal is empty. Reads only the newest snapshot, or else the first
+/// record. A server may use the ledger meanwhile.
+///
+/// # Errors
+/// Error of the journal, for example if there is none.
+pub fn mode_of_ledger<D: Disk>(disk: &D) -> Result<Option<Mode>, OpenError> {
+    if let Some(mut snapshot) = Snapshots::look(disk.clone())?.latest()?.snapshot {
+        let mut mode = [0; 2];
+        snapshot.read_exact(&mut mode)?;
+        return Ok(Mode::from_durability(u16::from_le_bytes(mode)));
+    }
+    let mut records = Reader::open(disk.clone())?.records(1)?;
+    let first = records.next()?;
+    let entry = first.and_then(|record| Entry::from_record(record.kind, record.payload));
+    Ok(match entry {
+        Some(Entry::Limits { mode, .. }) => Some(mode),
+        _ => None,
+    })
 }
 
 /// Closes sessions of a ledger that no server uses, as its host would.

@@ -222,9 +222,10 @@ fn a_removed_moved_or_replaced_directory_or_lock_is_reported() {
         taken.inner.check();
         let why = taken.check().expect_err(what).to_string();
         assert!(why.contains(&path.display().to_string()), "{what}: {why}");
-        assert!(problems().contains(&why), "{what}");
+        let lost = (path, why);
+        assert!(problems().contains(&lost), "{what}");
         drop(taken);
-        assert!(!problems().contains(&why), "{what}: its owner has ended");
+        assert!(!problems().contains(&lost), "{what}: its owner has ended");
     }
 }
 

@@ -33,11 +33,11 @@ fn open_directories() -> Vec<Arc<Inner>> {
     owned().iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Returns a sentence for each directory of this process that was removed or replaced.
-pub fn problems() -> Vec<String> {
+/// Returns each data directory of this process that was removed or replaced, with a sentence that says so.
+pub fn problems() -> Vec<(PathBuf, String)> {
     let open = open_directories();
     open.iter()
-        .filter_map(|one| one.lost_reason.get().cloned())
+        .filter_map(|one| Some((one.path.clone(), one.lost_reason.get()?.clone())))
         .collect()
 }
 
