@@ -14,7 +14,7 @@ use std::path::Path;
 const FILE: &str = "rtl-area.csv";
 const REMARK_AREA: &str = "the paper's values include the NIC and its memory controllers; Lineside's are those of the \
                            pipeline alone with 1,024 lines, for UltraScale+, counted by Yosys";
-const REMARK_NO_WHOLE: &str = "the RTL of transfer has a store of accounts, but not a whole pipeline yet";
+const REMARK_NO_WHOLE: &str = "the cells of the whole pipeline of transfer were not counted";
 const REMARK_CLOCK: &str = "not computed: Vivado was not run; rates of the RTL assume 250 MHz";
 
 /// Adds the rows and the file of the RTL to the section of `spv` or `transfer`. The other papers' services have no RTL.
