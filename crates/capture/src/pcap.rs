@@ -25,7 +25,7 @@ pub enum PcapError {
     )]
     Pcapng,
     /// The file is compressed.
-    #[error("this file is compressed; decompress it first")]
+    #[error("this file is compressed; unpack it first")]
     Compressed,
     /// The file has another format.
     #[error("not a pcap file: it begins with {0:#010x}")]
@@ -34,7 +34,7 @@ pub enum PcapError {
     #[error("not a pcap file: it ends within its header")]
     NoHeader,
     /// The file has an old version of the format.
-    #[error("pcap version {0}.{1} is not supported; 2.x is needed")]
+    #[error("pcap version {0}.{1} is not supported, only 2.x")]
     Version(u16, u16),
     /// The frames have no Ethernet header.
     #[error("link type {0} is not supported, only Ethernet (1); capture on one interface, not on `any`")]

@@ -150,13 +150,13 @@ pub fn words(error: &anyhow::Error) -> String {
 
 /// First words of the clause of an error's text that says what to do. Such a clause follows `; ` or `: ` and ends with
 /// the text of its error; causes follow.
-const REMEDIES: [&str; 62] = [
-    "add", "ask", "bring", "build", "change", "check", "chmod", "choose", "close", "commit", "compare",
-    "copy", "correct", "create", "cut", "decide", "delete", "detach", "disable", "do", "enable", "end",
-    "fill", "follow", "free", "give", "import", "install", "join", "leave", "load", "lower", "make", "mount",
-    "move", "name", "open", "raise", "read", "redirect", "remove", "rename", "repair", "repeat", "report",
-    "restart", "restore", "resume", "restrict", "run", "see", "send", "set", "split", "start", "stop", "try",
-    "upgrade", "use", "verify", "wait", "write",
+const REMEDIES: [&str; 65] = [
+    "add", "ask", "bring", "build", "capture", "change", "check", "chmod", "choose", "close", "commit",
+    "compare", "convert", "copy", "correct", "create", "cut", "decide", "delete", "detach", "disable", "do",
+    "enable", "end", "fill", "follow", "free", "give", "import", "install", "join", "leave", "load", "lower",
+    "make", "mount", "move", "name", "open", "raise", "read", "redirect", "remove", "rename", "repair",
+    "repeat", "report", "restart", "restore", "restrict", "resume", "run", "see", "send", "set", "split",
+    "start", "stop", "try", "unpack", "upgrade", "use", "verify", "wait", "write",
 ];
 
 /// Beginnings of clauses that name a command to run.

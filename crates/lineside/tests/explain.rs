@@ -173,7 +173,7 @@ fn an_answered_frame_is_explained_to_its_last_byte() {
     let text = String::from_utf8(text.stdout).unwrap();
     for expected in [
         "fd00::2",
-        "model: answered; counters: hits +1",
+        "model: answered, counters: hits +1",
         "The EtherType is that of a VLAN tag",
     ] {
         assert!(text.contains(expected), "{text}");

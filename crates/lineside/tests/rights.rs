@@ -246,7 +246,7 @@ fn a_start_that_fails_before_the_service_starts_leaves_no_files() {
     for service in ["transfer", "column"] {
         let data = place.path("new");
         let output = place
-            .command(service, &data, "127.0.0.1:0")
+            .command(service, &data, "127.0.0.1:7702")
             .args(["--datapath", "xdp", "--interface", "no-such-if0"])
             .output()
             .expect("run");

@@ -3,7 +3,9 @@
 use super::ran::{Cycles, Ran, risen, with_reason};
 use lineside_fastpath::{DropReason, FrameVerdict, lease};
 use lineside_rtl::sim::{Pauses, Simulation};
-use lineside_rtl::{Command, NicDesign, NicVerdict, REGISTER_SPV_PORT, SimEvent, SimEventKind, endpoint_commands};
+use lineside_rtl::{
+    Command, NicDesign, NicVerdict, REGISTER_SPV_PORT, SimEvent, SimEventKind, endpoint_commands,
+};
 use lineside_spv::nic::{control_commands, entry_commands};
 use lineside_spv::store::Store;
 use lineside_wire::SpvCounter;

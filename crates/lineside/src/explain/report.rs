@@ -109,7 +109,7 @@ impl Report<'_> {
             (verdict, Some(reason)) => format!("{verdict} ({reason})"),
             (verdict, None) => verdict.to_owned(),
         };
-        say!("{name}: {verdict}; counters: {}", ran.counters_text())
+        say!("{name}: {verdict}, counters: {}", ran.counters_text())
     }
 
     /// Returns the ranges of bytes in which the reply differs from the request.

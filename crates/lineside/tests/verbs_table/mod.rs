@@ -299,6 +299,7 @@ pub const OPTIONAL: &[&str] = &[
     "udp_key",
     "udp_paper_identities",
     "value",
+    "waveform",
     "word",
     "wtxid",
 ];
