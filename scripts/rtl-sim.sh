@@ -43,8 +43,8 @@ verilator --cc --build -j 2 -O3 --x-initial unique --x-assign unique --assert --
 }
 (
     cd "$out"
-    printf '%s\n' "create lib$prefix.a.new" "addlib V${prefix}__ALL.a" 'addlib libverilated.a' 'addmod ls_sim.o' save end |
-        ar -M
+    printf '%s\n' "create lib$prefix.a.new" "addlib V${prefix}__ALL.a" 'addlib libverilated.a' 'addmod ls_sim.o' save \
+        end | ar -M
 )
 mv "$out/lib$prefix.a.new" "$out/lib$prefix.a"
 c++ -shared -o "$out/lib$prefix.so.new" "$out/ls_sim.o" "$out/V${prefix}__ALL.a" "$out/libverilated.a" -pthread

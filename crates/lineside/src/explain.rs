@@ -1,7 +1,7 @@
 //! `lineside explain`: why the fast path answers, passes or drops one frame of a capture, step by step.
 //!
-//! The steps come from the model (the fast path in Rust), which reports its decisions while it makes them. The datapaths
-//! `xdp` and `rtl` run the same frame, and their results are compared with those of the model.
+//! The steps come from the model (the fast path in Rust), which reports its decisions while it makes them. The
+//! datapaths `xdp` and `rtl` run the same frame, and their results are compared with those of the model.
 
 #[cfg(feature = "rtl")]
 mod nic;
@@ -36,9 +36,9 @@ const RTL_FRAME_BYTES_MAX: usize = 1536;
 
 /// Show why the fast path of `spv` answers, passes or drops a frame of a capture, step by step.
 ///
-/// Prints each rule that was applied to the frame, with the bytes it looked at and its result, the verdict, the counters
-/// that changed, and how the reply differs from the request. Nothing is sent on any network. The fast-path table is
-/// filled from a chain store; a running server's own table is not read.
+/// Prints each rule that was applied to the frame, with the bytes it looked at and its result, the verdict, the
+/// counters that changed, and how the reply differs from the request. Nothing is sent on any network. The fast-path
+/// table is filled from a chain store; a running server's own table is not read.
 #[derive(Args)]
 pub struct Explain {
     /// Capture in the pcap format, of Ethernet frames.

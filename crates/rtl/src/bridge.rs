@@ -246,6 +246,10 @@ impl<'a> Worker<'a> {
             self.fail(&error);
             0
         });
+        // The counters have a request before its client has the reply.
+        if let Some(nic) = &self.nic {
+            *lock(&self.shared.counters) = nic.counters();
+        }
         let ran = Instant::now();
         let (mut replies, mut forwarded, mut unsent) = (0, 0, 0);
         let mut send = |tap: &Tap, frame: &[u8], count: &mut u64| match tap.write(frame) {
@@ -264,9 +268,6 @@ impl<'a> Worker<'a> {
             }
             // Without the NIC, the host answers everything.
             None => (self.batch.frames()).for_each(|frame| send(&self.network.host, frame, &mut forwarded)),
-        }
-        if let Some(nic) = &self.nic {
-            *lock(&self.shared.counters) = nic.counters();
         }
         let counts = &self.shared.counts;
         let nanoseconds = |from: Instant, to: Instant| (to - from).as_nanos() as u64;

@@ -2,8 +2,8 @@
 
 use crate::command::Command;
 use crate::error::RtlError;
-use crate::watch::{self, WatchFunctions};
 use crate::nic::{FrameBatch, Nic, NicCounters, NicDesign, NicRecord, NicResponse, NicVerdict};
+use crate::watch::{self, WatchFunctions};
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
 

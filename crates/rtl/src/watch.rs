@@ -103,7 +103,8 @@ impl Simulation {
     pub fn events(&self) -> Vec<SimEvent> {
         let mut events = vec![RawEvent::default(); EVENTS_MAX];
         // SAFETY: the pointer is valid until `drop`, and the buffer has space for `EVENTS_MAX` events.
-        let count = unsafe { (self.watch_functions().events)(self.sim.as_ptr(), events.as_mut_ptr(), EVENTS_MAX) };
+        let count =
+            unsafe { (self.watch_functions().events)(self.sim.as_ptr(), events.as_mut_ptr(), EVENTS_MAX) };
         events[..count.min(EVENTS_MAX)]
             .iter()
             .filter_map(RawEvent::event)

@@ -168,8 +168,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn plan(config: &DatapathConfig, programs: &[NicProgram]) -> anyhow::Result<NetworkPlan> {
     if programs.is_empty() {
         bail!(UsageError(
-            "[datapath] kind = \"rtl\": no enabled service has a fast path in the RTL; enable [spv] or [transfer], or set \
-             another kind"
+            "[datapath] kind = \"rtl\": no enabled service has a fast path in the RTL; enable [spv], or set another \
+             kind"
             .into()
         ));
     }

@@ -73,7 +73,7 @@ impl FastPathList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{SPV_FAST_PATH, SPV_OP_PROOF, SPV_OP_ROOT, Status};
+    use crate::{SPV_FAST_PATH, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, Status};
     use zerocopy::IntoBytes;
 
     #[test]
@@ -91,7 +91,8 @@ mod tests {
         let (root, proof) = (AnsweredOp::Native(SPV_OP_ROOT), AnsweredOp::Native(SPV_OP_PROOF));
         assert!(SPV_FAST_PATH.answers("rtl", root) && SPV_FAST_PATH.answers("rtl", AnsweredOp::Paper));
         assert!(SPV_FAST_PATH.answers("xdp", proof) && !SPV_FAST_PATH.answers("rtl", proof));
-        assert_eq!(SPV_FAST_PATH.of("rtl").count(), 2);
+        assert!(SPV_FAST_PATH.answers("rtl", AnsweredOp::Native(SPV_OP_ROOTS)));
+        assert_eq!(SPV_FAST_PATH.of("rtl").count(), 3);
         assert_eq!(SPV_FAST_PATH.name(proof), "proof");
     }
 }

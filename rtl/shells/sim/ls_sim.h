@@ -111,8 +111,8 @@ LS_SIM_API void ls_sim_watch(struct ls_sim *sim, int is_on);
 LS_SIM_API size_t ls_sim_events(const struct ls_sim *sim, struct ls_sim_event *out, size_t most);
 
 #ifdef LS_SIM_TRACE
-// Writes all signals from now on to an FST file. Cycle N after the call is from 4 N ns; its clock edge is at 4 N + 2 ns.
-// ls_sim_trace_end runs four more cycles and closes the file. Both return 0 if the file could not be written.
+// Writes all signals from now on to an FST file. Cycle N after the call is from 4 N ns; its clock edge is at 4 N + 2
+// ns. ls_sim_trace_end runs four more cycles and closes the file. Both return 0 if the file could not be written.
 LS_SIM_API int ls_sim_trace_begin(struct ls_sim *sim, const char *path);
 LS_SIM_API int ls_sim_trace_end(struct ls_sim *sim);
 #endif

@@ -67,8 +67,8 @@ impl Report<'_> {
             (false, _) => Ok(()),
             (true, false) => say!("{}: equal to the model", self.datapath),
             (true, true) => say!(
-                "{}: passes this frame to the host, because spec/ does not list its operation for rtl, or because it is \
-                 too long",
+                "{}: passes this frame to the host, because spec/ does not list its operation for rtl, or because it \
+                 is too long",
                 self.datapath
             ),
         }

@@ -336,7 +336,7 @@ impl<'a> Pair<'a> {
         account
     }
 
-    /// Writes an account, which may be new. `whole`: also its last request, which is none for a new account.
+    /// Writes an account, which may be new. `whole`: also its last request, which a new account does not have.
     fn fill(&mut self, value: u64, whole: bool) -> Result<(), DiffError> {
         let account = self.account(value);
         let balance = [0, 1, 100, u64::from(u32::MAX), 1 << 63, u64::MAX][(value >> 33) as usize % 6];
