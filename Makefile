@@ -111,7 +111,8 @@ rtl-test:
 	@bash scripts/test-rtl.sh
 	@bash scripts/rtl-cocotb.sh
 	@bash scripts/test-rtl-transfer.sh sim nic
-	cargo test --locked -p lineside --features rtl --test rtl
+	cargo test --locked -p lineside-conformance --features rtl --test spv_rtl --test transfer_rtl
+	cargo test --locked -p lineside --features rtl --test rtl --test explain
 
 rtl-formal:
 	@bash scripts/rtl-formal.sh
