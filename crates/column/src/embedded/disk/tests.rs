@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::embedded::KIND;
-use lineside_journal::SEGMENT_HEADER_BYTES;
+use lineside_journal::{Lsn, SEGMENT_HEADER_BYTES};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -107,7 +107,6 @@ struct Killed {
 impl Killed {
     fn new(has_checkpoints: bool) -> Self {
         let home = new_home();
-        let directory = new_home();
         let table = open(home.path()).unwrap();
         let mut rows = Rows::new();
         let mut from = 0;
@@ -122,10 +121,28 @@ impl Killed {
                 break;
             }
         }
-        // Adds changes after the last checkpoint.
-        change(&table, &mut rows, from, 20);
-        copy(home.path(), directory.path());
-        Self { directory, rows }
+        // Adds changes after the last checkpoint. If the checkpoint thread writes these to the files in `tables` too,
+        // further changes are added, because the tests need a last change that is only in the journal.
+        loop {
+            change(&table, &mut rows, from, 20);
+            from += 20;
+            let directory = new_home();
+            copy(home.path(), directory.path());
+            let killed = Self { directory, rows };
+            let last_lsn = table.shared.lock_log().journal.durable_lsn();
+            if killed.last_change_in_tables() < last_lsn {
+                return killed;
+            }
+            rows = killed.rows;
+        }
+    }
+
+    /// Returns the number of the last change that the files in `tables` contain.
+    fn last_change_in_tables(&self) -> Lsn {
+        // Opening the files changes them, so a copy is opened.
+        let copied = self.copy();
+        let last = tables::last_change(&copied.path().join(tables::FOLDER), &LIMITS).unwrap();
+        last.map_or(0, |(_, lsn)| lsn)
     }
 
     fn copy(&self) -> tempfile::TempDir {
