@@ -194,12 +194,12 @@ impl AnsweredOps {
     }
 }
 
-/// List of `spec/` that says which requests these datapaths answer.
+/// Requests that the compared datapaths may answer, as `spec/` lists them.
 #[derive(Clone, Copy, Debug)]
-pub struct Held<'a> {
-    /// The list.
+pub struct ListedRequests<'a> {
+    /// List of the service in `spec/`.
     pub list: &'a FastPathList,
-    /// Names of the datapaths in the list.
+    /// Names of the compared datapaths, as the list spells them.
     pub datapaths: &'a [&'a str],
 }
 
@@ -214,13 +214,13 @@ impl DiffCounts {
         }
     }
 
-    /// Notes which kind of request was answered.
+    /// Counts the kind of an answered request, and checks that `listed` has this kind for every compared datapath.
     ///
     /// # Errors
     /// [`DiffError::Differs`] if the list does not have this kind for one of the datapaths.
-    fn hold_to(
+    fn check_listed(
         &mut self,
-        held: &Held<'_>,
+        listed: &ListedRequests<'_>,
         number: u64,
         request: &[u8],
         reply: &[u8],
@@ -230,10 +230,10 @@ impl DiffCounts {
         };
         let op = AnsweredOp::of(&request[datagram.payload()], &reply[datagram.payload()]);
         self.answered.insert(op);
-        let Some(datapath) = held
+        let Some(datapath) = listed
             .datapaths
             .iter()
-            .find(|datapath| !held.list.answers(datapath, op))
+            .find(|datapath| !listed.list.answers(datapath, op))
         else {
             return Ok(());
         };
@@ -241,7 +241,7 @@ impl DiffCounts {
             number,
             what: format!(
                 "{datapath} answered {} ({op:?}), which spec/ does not list for it",
-                held.list.name(op)
+                listed.list.name(op)
             ),
             request: request.to_vec(),
             model: reply.to_vec(),
@@ -249,15 +249,17 @@ impl DiffCounts {
         })
     }
 
-    /// Sends a frame through two datapaths, each with its own store, and compares the results.
+    /// Sends a frame through two datapaths, each with its own store, and compares the results. An answer must be to a
+    /// request that `listed` has.
     ///
     /// # Errors
-    /// Fails if the verdict or a byte differs; returns errors of the kernel.
-    fn hold(
+    /// [`DiffError::Differs`] if the verdict or a byte differs, or if the answered request is not listed; or an error of
+    /// the kernel.
+    fn compare_frame(
         &mut self,
         number: u64,
         request: &[u8],
-        held: &Held<'_>,
+        listed: &ListedRequests<'_>,
         model: &mut dyn Datapath,
         datapath: &mut dyn Datapath,
     ) -> Result<(), DiffError> {
@@ -270,7 +272,7 @@ impl DiffCounts {
         };
         if same {
             return match said {
-                FrameVerdict::Transmit => self.hold_to(held, number, request, &left),
+                FrameVerdict::Transmit => self.check_listed(listed, number, request, &left),
                 FrameVerdict::Pass | FrameVerdict::Drop(_) => Ok(()),
             };
         }
@@ -335,17 +337,18 @@ pub fn compare(
     line: &FrameHandler<'_>,
     datapath: &mut dyn Datapath,
 ) -> Result<DiffCounts, DiffError> {
-    compare_and_hold(frames, count, None, line, datapath)
+    compare_with_list(frames, count, None, line, datapath)
 }
 
-/// Compares like [`compare`], and holds the datapaths to the list of `spec/` that says what they answer.
+/// Compares like [`compare`], and checks each answer against the requests that `spec/` lists for the datapaths, if
+/// `listed` is given.
 ///
 /// # Errors
-/// The errors of [`compare`], and an answer to a request that the list does not have.
-fn compare_and_hold(
+/// The errors of [`compare`], and [`DiffError::Differs`] for an answer to a request that the list does not have.
+fn compare_with_list(
     frames: &mut Frames,
     count: u64,
-    held: Option<&Held<'_>>,
+    listed: Option<&ListedRequests<'_>>,
     line: &FrameHandler<'_>,
     datapath: &mut dyn Datapath,
 ) -> Result<DiffCounts, DiffError> {
@@ -372,8 +375,8 @@ fn compare_and_hold(
                 datapath: left,
             });
         }
-        if let (FrameVerdict::Transmit, Some(held)) = (said, held) {
-            seen.hold_to(held, number, &request, &left)?;
+        if let (FrameVerdict::Transmit, Some(listed)) = (said, listed) {
+            seen.check_listed(listed, number, &request, &left)?;
         }
     }
     let after = datapath.drops()?;

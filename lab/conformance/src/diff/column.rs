@@ -4,7 +4,7 @@
 
 mod traffic;
 
-use super::{DiffCounts, DiffError, Held};
+use super::{DiffCounts, DiffError, ListedRequests};
 use crate::column::FrameDatapath;
 use crate::frames::DatapathKind;
 use lineside_column::fill::{ColumnFill, ColumnId, Filled, Row, ServerId};
@@ -111,7 +111,7 @@ pub fn run(
     ];
     let mut traffic = Traffic::new(seed, case, &endpoint);
     let mut seen = DiffCounts::default();
-    let held = Held {
+    let listed = ListedRequests {
         list: &COLUMN_FAST_PATH,
         datapaths: &["socket", against.listed_name()],
     };
@@ -122,7 +122,7 @@ pub fn run(
         let frame = traffic.next_frame();
         let [model, other] = &mut sides;
         let (model, other) = (&mut model.datapath, &mut other.datapath);
-        if let Err(difference) = seen.hold(number, &frame, &held, model, other) {
+        if let Err(difference) = seen.compare_frame(number, &frame, &listed, model, other) {
             // A difference in the counters often explains a difference in the result.
             compare(number, &mut sides).map_err(|counted| match (difference, counted) {
                 (

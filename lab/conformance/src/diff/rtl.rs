@@ -2,7 +2,7 @@
 //! of source and sinks.
 
 use super::spv::{Case, endpoint, prepare, settle, table_questions};
-use super::{DiffCounts, DiffError, Frames, Held, PEER_MAC};
+use super::{DiffCounts, DiffError, Frames, ListedRequests, PEER_MAC};
 use crate::frames::FrameService;
 use crate::rtl::{NAME, RtlDatapath, RtlModel, RtlService};
 use crate::spv::Spv;
@@ -53,7 +53,7 @@ pub fn run(
             network: pause(),
             host: pause(),
         };
-        pair.hold(&mut seen, &batch, pauses)?;
+        pair.compare_batch(&mut seen, &batch, pauses)?;
     }
     let counted = pair.compare_counters(&seen)?;
     settle(case, &mut writer, &store);
@@ -63,7 +63,7 @@ pub fn run(
         .filter_map(|payload| question(&endpoint, SPV_PORT, payload))
         .collect();
     let mut asked = DiffCounts::default();
-    pair.hold(&mut asked, &questions, Pauses::default())?;
+    pair.compare_batch(&mut asked, &questions, Pauses::default())?;
     if asked.transmitted == 0 {
         return Err(differs(
             count,
@@ -109,13 +109,18 @@ impl<'a, S: RtlService> Pair<'a, S> {
     }
 
     /// Sends a batch through both sides, and compares the results.
-    fn hold(&mut self, seen: &mut DiffCounts, batch: &[Vec<u8>], pauses: Pauses) -> Result<(), DiffError> {
+    fn compare_batch(
+        &mut self,
+        seen: &mut DiffCounts,
+        batch: &[Vec<u8>],
+        pauses: Pauses,
+    ) -> Result<(), DiffError> {
         let line = FrameHandler {
             endpoint: self.endpoint,
             port: self.port,
             fastpath: &self.model,
         };
-        let held = Held {
+        let listed = ListedRequests {
             list: &S::FAST_PATH,
             datapaths: &[NAME],
         };
@@ -141,7 +146,7 @@ impl<'a, S: RtlService> Pair<'a, S> {
             }
             seen.count(said);
             if said == FrameVerdict::Transmit {
-                seen.hold_to(&held, number, request, &left)?;
+                seen.check_listed(&listed, number, request, &left)?;
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Comparison for `spv`, with every geometry and state of the store that changes the answers of the fast path.
 
-use super::{DiffCounts, DiffError, Frames, Held, compare_and_hold};
+use super::{DiffCounts, DiffError, Frames, ListedRequests, compare_with_list};
 use crate::spv::{DatapathKind, FrameDatapath};
 use lineside_fastpath::{FrameHandler, lease};
 use lineside_spv::chain::Tip;
@@ -115,11 +115,11 @@ pub fn run(
         fastpath: &fastpath,
     };
     let mut frames = Frames::new(seed, &endpoint, SPV_PORT, payloads);
-    let held = Held {
+    let listed = ListedRequests {
         list: &SPV_FAST_PATH,
         datapaths: &["socket", against.listed_name()],
     };
-    let seen = compare_and_hold(&mut frames, count, Some(&held), &line, &mut datapath)?;
+    let seen = compare_with_list(&mut frames, count, Some(&listed), &line, &mut datapath)?;
     let (model, datapath) = (fastpath.counters(), datapath.counters()?);
     let fault = match () {
         _ if datapath != model => Some(format!(

@@ -5,7 +5,7 @@
 pub mod rtl;
 mod traffic;
 
-use super::{Datapath, DiffCounts, DiffError, Held};
+use super::{Datapath, DiffCounts, DiffError, ListedRequests};
 use crate::frames::DatapathKind;
 use crate::transfer::{FrameDatapath, NativeOrders};
 use lineside_fastpath::lease;
@@ -180,7 +180,7 @@ fn pinned(
     }
     for number in 0..count {
         let frame = traffic.next_frame();
-        pair.hold(number, &frame)?;
+        pair.compare_frame(number, &frame)?;
         traffic.disturb(&pair.stores(), pair.rings());
         if let Some(order) = traffic.next_order(&pair.stores()) {
             order.carry_out(&StoreClaims::new(Arc::clone(&pair.model.store)))?;
@@ -229,15 +229,15 @@ impl Pair {
     }
 
     /// Sends the same frame through both sides and compares the results.
-    fn hold(&mut self, number: u64, request: &[u8]) -> Result<(), DiffError> {
-        let held = Held {
+    fn compare_frame(&mut self, number: u64, request: &[u8]) -> Result<(), DiffError> {
+        let listed = ListedRequests {
             list: &TRANSFER_FAST_PATH,
             datapaths: &["socket", self.against.listed_name()],
         };
-        self.seen.hold(
+        self.seen.compare_frame(
             number,
             request,
-            &held,
+            &listed,
             &mut self.model.datapath,
             &mut self.other.datapath,
         )

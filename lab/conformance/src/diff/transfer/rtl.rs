@@ -4,7 +4,7 @@
 
 use super::traffic::{Order, Traffic};
 use super::{Case, HASH_STEP, cases, endpoint};
-use crate::diff::{DiffCounts, DiffError, Held};
+use crate::diff::{DiffCounts, DiffError, ListedRequests};
 use crate::rtl::{NAME, RtlDatapath, RtlModel, RtlService};
 use crate::transfer::Transfer;
 use lineside_fastpath::{FrameHandler, FrameVerdict, lease};
@@ -94,7 +94,7 @@ pub fn run(
     let mut batches = 0;
     while pair.seen.frames < count {
         let frames = batch_frames.min(count - pair.seen.frames);
-        pair.hold(&mut traffic, frames)?;
+        pair.compare_frames(&mut traffic, frames)?;
         if !case.has_slow_records || pair.random.one_in(1500) {
             pair.compare_records()?;
         }
@@ -163,7 +163,7 @@ impl<'a> Pair<'a> {
     }
 
     /// Sends `count` frames through both sides, and compares verdicts, bytes and counters.
-    fn hold(&mut self, traffic: &mut Traffic, count: u64) -> Result<(), DiffError> {
+    fn compare_frames(&mut self, traffic: &mut Traffic, count: u64) -> Result<(), DiffError> {
         let now_ns = lease::now_ns();
         let handler = FrameHandler {
             endpoint: self.endpoint,
@@ -190,7 +190,7 @@ impl<'a> Pair<'a> {
         let records = if self.case.has_slow_records { 256 } else { 0 };
         self.nic.simulation().pause_records(records);
         let found = self.nic.run_batch(now_ns, &batch, pauses)?;
-        let held = Held {
+        let listed = ListedRequests {
             list: &TRANSFER_FAST_PATH,
             datapaths: &[NAME],
         };
@@ -210,7 +210,8 @@ impl<'a> Pair<'a> {
                 });
             }
             if said == FrameVerdict::Transmit {
-                self.seen.hold_to(&held, self.seen.frames, request, &left)?;
+                self.seen
+                    .check_listed(&listed, self.seen.frames, request, &left)?;
             }
             self.seen.count(said);
         }
