@@ -5,7 +5,9 @@ use crate::deliver::{self, Kind, Shared};
 use crate::gateway;
 use crate::messages::{DeliverResponse, Envelope};
 use crate::source::CommittedSource;
-use lineside_grpc::{Answers, Gate, Incoming, Peer, Running, ServerTls, accept};
+use lineside_grpc::{
+    Answers, Gate, Incoming, Peer, Running, ServerTls, Windows, accept, serve_until, server,
+};
 use prost::Message;
 use std::convert::Infallible;
 use std::future::Future;
@@ -20,7 +22,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::{Grpc, NamedService, StreamingService};
-use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
@@ -30,14 +31,11 @@ const REQUEST_BYTES_MAX: usize = 64 << 10;
 const BLOCKS_READ_AHEAD: usize = 1;
 /// Maximum number of blocks that are read at the same time, before they count against the limit on bytes in transit.
 const CONCURRENT_READS: usize = 4;
-/// Size of requests, in bytes, that a client may send on one call before the server reads them; the next constant is
-/// the size for a connection.
-const STREAM_WINDOW_BYTES: u32 = REQUEST_BYTES_MAX as u32 + 5;
-const CONNECTION_WINDOW_BYTES: u32 = 4 * STREAM_WINDOW_BYTES;
-/// Maximum number of bytes of a call's headers.
-const HEADERS_BYTES_MAX: u32 = 8 << 10;
-/// Time that a stopping server waits until clients have received their answers.
-const STOP_WAIT: Duration = Duration::from_secs(5);
+/// Windows for clients: one request on each call, with gRPC's 5 bytes before it, and four on a connection.
+const WINDOWS: Windows = Windows {
+    stream_bytes: REQUEST_BYTES_MAX as u32 + 5,
+    connection_bytes: 4 * (REQUEST_BYTES_MAX as u32 + 5),
+};
 
 /// Limits of a server.
 #[derive(Clone)]
@@ -95,16 +93,9 @@ pub async fn serve(
         limits,
         gate: Arc::clone(&gate),
     });
-    let (accepting, connections) = accept(listener, tls, Arc::clone(&gate));
-    let streams = gate.limits().streams;
+    let connections = accept(listener, tls, Arc::clone(&gate));
     let handler = Handler(shared);
-    let mut server = Server::builder()
-        .max_concurrent_streams(streams)
-        .http2_max_header_list_size(HEADERS_BYTES_MAX)
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .http2_keepalive_interval(Some(Duration::from_secs(60)))
-        .http2_keepalive_timeout(Some(Duration::from_secs(20)));
+    let mut server = server(&gate, WINDOWS);
     let router = match role {
         Role::Peer => server
             .add_service(PeerDeliver(handler.clone()))
@@ -113,21 +104,10 @@ pub async fn serve(
             .add_service(Discovery(handler)),
         Role::Orderer => server.add_service(AtomicBroadcast(handler)),
     };
-    let (stopped, wait_stopped) = tokio::sync::oneshot::channel::<()>();
-    let running = router.serve_with_incoming_shutdown(connections, async {
-        let _ = wait_stopped.await;
-    });
-    tokio::pin!(running, stop);
-    let served = tokio::select! {
-        served = &mut running => served,
-        () = &mut stop => {
-            drop(accepting);
-            let _ = stop_calls.send(true);
-            let _ = stopped.send(());
-            tokio::time::timeout(STOP_WAIT, running).await.unwrap_or(Ok(()))
-        }
-    };
-    served.map_err(io::Error::other)
+    serve_until(router, connections, stop, || {
+        let _ = stop_calls.send(true);
+    })
+    .await
 }
 
 /// Binds an address, and serves channels on it in a separate task.

@@ -29,6 +29,8 @@ mod pool;
 mod refused;
 #[cfg(feature = "server")]
 mod running;
+#[cfg(feature = "server")]
+mod serve;
 mod tls;
 
 #[cfg(feature = "server")]
@@ -42,6 +44,8 @@ pub use gate::{Gate, Limits, Standing, Trusted};
 pub use refused::RefusedCalls;
 #[cfg(feature = "server")]
 pub use running::Running;
+#[cfg(feature = "server")]
+pub use serve::{Windows, serve_until, server};
 pub use tls::ClientTls;
 #[cfg(feature = "server")]
 pub use tls::ServerTls;

@@ -5,7 +5,7 @@ use crate::paper::PaperService;
 use crate::watch::{Events, Room};
 use bytes::Bytes;
 pub use lineside_grpc::Limits;
-use lineside_grpc::{Gate, Incoming, Running, ServerTls, accept};
+use lineside_grpc::{Gate, Incoming, Running, ServerTls, Windows, accept, serve_until, server};
 use lineside_hybrid::answer::Answer;
 use lineside_hybrid::watch::{Sink, Watching};
 use lineside_hybrid::{Code, Node};
@@ -26,23 +26,20 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::{Grpc, NamedService, ServerStreamingService, UnaryService};
-use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
 /// Number of bytes that a code and its name take in an answer of a batch, including their tags and lengths.
 const REFUSED_BYTES: usize = 32;
-/// Maximum time for which a server that is stopping waits for open calls to be answered.
-const STOP_WAIT: Duration = Duration::from_secs(5);
-/// Number of bytes that a client may send on a connection before the server has processed them (HTTP/2 window).
-const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
-/// Maximum number of bytes of a call's HTTP/2 headers.
-const HEADERS_BYTES_MAX: u32 = 8 << 10;
+/// Windows for clients.
+const WINDOWS: Windows = Windows {
+    stream_bytes: 1 << 20,
+    connection_bytes: 2 << 20,
+};
 
 /// Interface to the database that answers requests. [`Node`] implements it.
 pub trait Database: Send + Sync + 'static {
@@ -95,31 +92,14 @@ pub async fn serve(
         stopping,
     };
     let paper = service.database.is_paper().then(|| PaperService(service.clone()));
-    let (accepting, connections) = accept(listener, tls, Arc::clone(&gate));
-    let router = Server::builder()
-        .max_concurrent_streams(gate.limits().streams)
-        .http2_max_header_list_size(HEADERS_BYTES_MAX)
-        .initial_stream_window_size(1 << 20)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .http2_keepalive_interval(Some(Duration::from_secs(60)))
-        .http2_keepalive_timeout(Some(Duration::from_secs(20)))
+    let connections = accept(listener, tls, Arc::clone(&gate));
+    let router = server(&gate, WINDOWS)
         .add_optional_service(paper)
         .add_service(service);
-    let (stopped, wait_stopped) = oneshot::channel::<()>();
-    let running = router.serve_with_incoming_shutdown(connections, async {
-        let _ = wait_stopped.await;
-    });
-    tokio::pin!(running, stop);
-    let served = tokio::select! {
-        served = &mut running => served,
-        () = &mut stop => {
-            drop(accepting);
-            let _ = stop_watchers.send(true);
-            let _ = stopped.send(());
-            tokio::time::timeout(STOP_WAIT, running).await.unwrap_or(Ok(()))
-        }
-    };
-    served.map_err(io::Error::other)
+    serve_until(router, connections, stop, || {
+        let _ = stop_watchers.send(true);
+    })
+    .await
 }
 
 /// Binds the address and serves in a new task. Events that wait for watchers may take half as many bytes as calls in
