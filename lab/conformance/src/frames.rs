@@ -87,6 +87,44 @@ pub trait FrameService {
     fn native_maps(store: &Arc<Self::Store>) -> Vec<NativeMap>;
 }
 
+/// Items of a [`FrameService`] that are the same for every service apart from types: each passes the call on to the
+/// service's crate. The calling module must import `Geometry`, `Store`, `program` and `store` of that crate.
+macro_rules! passed_on {
+    ($fastpath:ty) => {
+        type Geometry = Geometry;
+        type Store = Store;
+        type FastPath = $fastpath;
+
+        fn program(geometry: &Geometry, port: u16) -> lineside_xdp::ProgramSpec {
+            program(geometry, port)
+        }
+
+        fn store(
+            datapath: &mut lineside_xdp::XdpDatapath,
+            geometry: &Geometry,
+        ) -> Result<Store, lineside_xdp::XdpError> {
+            store(datapath, geometry)
+        }
+
+        fn anonymous(geometry: &Geometry) -> std::io::Result<Store> {
+            Store::anonymous(geometry)
+        }
+
+        fn format(store: &Store, geometry: &Geometry) -> std::io::Result<()> {
+            store.format(geometry)
+        }
+
+        fn fastpath(store: Arc<Store>) -> $fastpath {
+            <$fastpath>::new(store)
+        }
+
+        fn counters(fastpath: &$fastpath) -> Vec<u64> {
+            fastpath.counters().to_vec()
+        }
+    };
+}
+pub(crate) use passed_on;
+
 /// Datapath of the model: the fast path of the socket datapath, with the frame code of the crate `wire`.
 pub struct ModelDatapath<N> {
     fastpath: N,

@@ -1,12 +1,10 @@
 //! Adapter that runs the `spv` service on every datapath that processes whole frames.
 
-use crate::frames::{self, FrameService};
+use crate::frames::{self, FrameService, passed_on};
 use crate::native::NativeMap;
 pub use lineside_spv::datapath::{program, store};
 use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::store::{Geometry, Store};
-use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
-use std::io;
 use std::sync::Arc;
 
 pub use crate::frames::DatapathKind;
@@ -18,34 +16,9 @@ pub struct Spv;
 pub type FrameDatapath = frames::FrameDatapath<Spv>;
 
 impl FrameService for Spv {
-    type Geometry = Geometry;
-    type Store = Store;
-    type FastPath = SpvFastPath;
     const COUNTS: &str = "spv_counts";
 
-    fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
-        program(geometry, port)
-    }
-
-    fn store(datapath: &mut XdpDatapath, geometry: &Geometry) -> Result<Store, XdpError> {
-        store(datapath, geometry)
-    }
-
-    fn anonymous(geometry: &Geometry) -> io::Result<Store> {
-        Store::anonymous(geometry)
-    }
-
-    fn format(store: &Store, geometry: &Geometry) -> io::Result<()> {
-        store.format(geometry)
-    }
-
-    fn fastpath(store: Arc<Store>) -> SpvFastPath {
-        SpvFastPath::new(store)
-    }
-
-    fn counters(fastpath: &SpvFastPath) -> Vec<u64> {
-        fastpath.counters().to_vec()
-    }
+    passed_on!(SpvFastPath);
 
     fn native_maps(store: &Arc<Store>) -> Vec<NativeMap> {
         vec![

@@ -1,13 +1,12 @@
 //! Adapter that runs the `transfer` service on every datapath that processes whole frames.
 
-use crate::frames::{self, FrameService};
+use crate::frames::{self, FrameService, passed_on};
 use crate::native::{NativeDatapath, NativeMap};
 use lineside_fastpath::FrameVerdict;
 use lineside_transfer::datapath::RunOrder;
 pub use lineside_transfer::datapath::{program, store};
 use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::store::{Geometry, Store};
-use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
@@ -21,34 +20,9 @@ pub struct Transfer;
 pub type FrameDatapath = frames::FrameDatapath<Transfer>;
 
 impl FrameService for Transfer {
-    type Geometry = Geometry;
-    type Store = Store;
-    type FastPath = TransferFastPath;
     const COUNTS: &str = "transfer_counts";
 
-    fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
-        program(geometry, port)
-    }
-
-    fn store(datapath: &mut XdpDatapath, geometry: &Geometry) -> Result<Store, XdpError> {
-        store(datapath, geometry)
-    }
-
-    fn anonymous(geometry: &Geometry) -> io::Result<Store> {
-        Store::anonymous(geometry)
-    }
-
-    fn format(store: &Store, geometry: &Geometry) -> io::Result<()> {
-        store.format(geometry)
-    }
-
-    fn fastpath(store: Arc<Store>) -> TransferFastPath {
-        TransferFastPath::new(store)
-    }
-
-    fn counters(fastpath: &TransferFastPath) -> Vec<u64> {
-        fastpath.counters().to_vec()
-    }
+    passed_on!(TransferFastPath);
 
     fn native_maps(store: &Arc<Store>) -> Vec<NativeMap> {
         vec![
