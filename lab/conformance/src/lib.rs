@@ -2,9 +2,9 @@
 //!
 //! [`frames`] runs whole frames through the model, the XDP program and the same C code compiled natively ([`native`]);
 //! [`spv`], [`transfer`] and [`column`] adapt the services to it. [`diff`] compares random and mutated frames, [`soak`]
-//! checks replies while a chain or table changes, and [`replay`] answers a capture. [`vectors`]
-//! reads the recorded cases of `vectors/`, with which [`hold`] compares a datapath, and [`history`] checks that the
-//! `column` cache is never stale. [`rtl`] has the FPGA datapath, and with the feature `rtl` the NIC that Verilator
+//! checks replies while a chain or table changes, and [`replay`] answers a capture. [`vectors`] reads the recorded cases
+//! of `vectors/`, and [`vector_check`] compares a datapath with one. [`history`] checks that the `column` cache is never
+//! stale. [`rtl`] has the FPGA datapath, and with the feature `rtl` the NIC that Verilator
 //! simulates.
 //!
 //! ```
@@ -19,11 +19,11 @@ pub mod column;
 pub mod diff;
 pub mod frames;
 pub mod history;
-pub mod hold;
 pub mod native;
 pub mod replay;
 pub mod rtl;
 pub mod soak;
 pub mod spv;
 pub mod transfer;
+pub mod vector_check;
 pub mod vectors;

@@ -5,7 +5,7 @@ mod odometer;
 
 use lineside_conformance::diff::{Frames, compare};
 use lineside_conformance::frames::DatapathKind;
-use lineside_conformance::hold;
+use lineside_conformance::vector_check::check_vector;
 use lineside_conformance::vectors::{self, ExpectedVerdict, Lease, Vector};
 use lineside_example_service::fastpath::{OdometerFastPath, Store};
 use lineside_example_service::host::OdometerHost;
@@ -86,7 +86,7 @@ fn every_datapath_gives_the_replies_of_the_vectors() {
             let _host = file.state.set(&store);
             for vector in &file.vectors {
                 let names = OdometerCounter::ALL.map(OdometerCounter::name);
-                hold::vector::<Odometer>(vector, &mut datapath, &names)
+                check_vector::<Odometer>(vector, &mut datapath, &names)
                     .unwrap_or_else(|fault| panic!("{}: {fault}", kind.name()));
             }
             println!("{}: {} vectors", kind.name(), file.vectors.len());
