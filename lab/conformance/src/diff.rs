@@ -18,6 +18,19 @@ use lineside_wire::frame::{self, Addressing};
 use lineside_wire::{AnsweredOp, FastPathList};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// Returns the endpoint of the compared datapaths: an interface with four addresses, and without a MAC address if it is
+/// `loopback`.
+fn endpoint(loopback: bool) -> Endpoint {
+    let own = ["10.0.0.2", "192.168.7.2", "fd00::2", "fe80::2"]
+        .iter()
+        .filter_map(|text| text.parse().ok())
+        .collect::<Vec<_>>();
+    let mac = if loopback { [0; 6] } else { [2, 0, 0, 0, 0, 2] };
+    let mut endpoint = Endpoint::new(mac, loopback, &own).unwrap_or_default();
+    endpoint.set_broadcast([10, 0, 0, 2].into(), [10, 0, 0, 255].into());
+    endpoint
+}
+
 /// Generator of seeded frames to one endpoint: valid frames, frames with invalid source addresses, and mutated and
 /// truncated frames.
 pub struct Frames {
@@ -253,8 +266,8 @@ impl DiffCounts {
     /// request that `listed` has.
     ///
     /// # Errors
-    /// [`DiffError::Differs`] if the verdict or a byte differs, or if the answered request is not listed; or an error of
-    /// the kernel.
+    /// [`DiffError::Differs`] if the verdict or a byte differs, or if the answered request is not listed; or an error
+    /// of the kernel.
     fn compare_frame(
         &mut self,
         number: u64,

@@ -2,10 +2,9 @@
 //!
 //! [`frames`] runs whole frames through the model, the XDP program and the same C code compiled natively ([`native`]);
 //! [`spv`], [`transfer`] and [`column`] adapt the services to it. [`diff`] compares random and mutated frames, [`soak`]
-//! checks replies while a chain or table changes, and [`replay`] answers a capture. [`vectors`] reads the recorded cases
-//! of `vectors/`, and [`vector_check`] compares a datapath with one. [`history`] checks that the `column` cache is never
-//! stale. [`rtl`] has the FPGA datapath, and with the feature `rtl` the NIC that Verilator
-//! simulates.
+//! checks replies while a chain or table changes, and [`replay`] answers a capture. [`vectors`] reads the recorded
+//! cases of `vectors/`, and [`vector_check`] compares a datapath with one. [`history`] checks that the `column` cache
+//! is never stale. [`rtl`] has the FPGA datapath, and with the feature `rtl` the NIC that Verilator simulates.
 //!
 //! ```
 //! use lineside_conformance::vectors;

@@ -6,7 +6,8 @@ use crate::vectors::{ExpectedVerdict, Vector};
 use lineside_fastpath::{DropReason, FrameVerdict};
 use std::fmt::Debug;
 
-/// Runs the frame of `vector` through `datapath`, and compares the outcome with the vector. `names` are the names of the service's counters.
+/// Runs the frame of `vector` through `datapath`, and compares the outcome with the vector. `names` are the names of
+/// the service's counters.
 ///
 /// # Errors
 /// Returns the difference from the vector, or an error of the kernel.

@@ -4,7 +4,7 @@
 
 mod traffic;
 
-use super::{DiffCounts, DiffError, ListedRequests};
+use super::{DiffCounts, DiffError, ListedRequests, endpoint};
 use crate::column::FrameDatapath;
 use crate::frames::DatapathKind;
 use lineside_column::fill::{ColumnFill, ColumnId, Filled, Row, ServerId};
@@ -284,15 +284,4 @@ fn compare(number: u64, sides: &mut [Side; 2]) -> Result<(), DiffError> {
             datapath: Vec::new(),
         }),
     }
-}
-
-fn endpoint(loopback: bool) -> Endpoint {
-    let own = ["10.0.0.2", "192.168.7.2", "fd00::2", "fe80::2"]
-        .iter()
-        .filter_map(|text| text.parse().ok())
-        .collect::<Vec<_>>();
-    let mac = if loopback { [0; 6] } else { [2, 0, 0, 0, 0, 2] };
-    let mut endpoint = Endpoint::new(mac, loopback, &own).unwrap_or_default();
-    endpoint.set_broadcast([10, 0, 0, 2].into(), [10, 0, 0, 255].into());
-    endpoint
 }

@@ -201,13 +201,7 @@ fn words(store: &Store) -> Vec<u64> {
 
 /// Returns the interface of a case.
 pub(super) fn endpoint(case: &Case) -> Endpoint {
-    let own = ["10.0.0.2", "192.168.7.2", "fd00::2", "fe80::2"]
-        .iter()
-        .filter_map(|text| text.parse().ok())
-        .collect::<Vec<_>>();
-    let mac = if case.loopback { [0; 6] } else { [2, 0, 0, 0, 0, 2] };
-    let mut endpoint = Endpoint::new(mac, case.loopback, &own).unwrap_or_default();
-    endpoint.set_broadcast([10, 0, 0, 2].into(), [10, 0, 0, 255].into());
+    let mut endpoint = super::endpoint(case.loopback);
     if case.one_address {
         endpoint.keep_only(Ipv4Addr::new(10, 0, 0, 2).into());
     }

@@ -5,7 +5,7 @@
 pub mod rtl;
 mod traffic;
 
-use super::{Datapath, DiffCounts, DiffError, ListedRequests};
+use super::{Datapath, DiffCounts, DiffError, ListedRequests, endpoint};
 use crate::frames::DatapathKind;
 use crate::transfer::{FrameDatapath, NativeOrders};
 use lineside_fastpath::lease;
@@ -14,7 +14,6 @@ use lineside_transfer::claims::{Claims, StoreClaims};
 use lineside_transfer::datapath::{LineClaims, rings};
 use lineside_transfer::ring::Ring;
 use lineside_transfer::store::{Geometry, Mode, Range, Store};
-use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{DropReason, TRANSFER_FAST_PATH, TRANSFER_PORT, TransferCounter};
 use lineside_xdp::XdpError;
 use std::cell::RefCell;
@@ -364,17 +363,6 @@ fn words(store: &Store, ring: usize) -> Vec<Entry> {
         all.push(("records", index, words));
     }
     all
-}
-
-fn endpoint(loopback: bool) -> Endpoint {
-    let own = ["10.0.0.2", "192.168.7.2", "fd00::2", "fe80::2"]
-        .iter()
-        .filter_map(|text| text.parse().ok())
-        .collect::<Vec<_>>();
-    let mac = if loopback { [0; 6] } else { [2, 0, 0, 0, 0, 2] };
-    let mut endpoint = Endpoint::new(mac, loopback, &own).unwrap_or_default();
-    endpoint.set_broadcast([10, 0, 0, 2].into(), [10, 0, 0, 255].into());
-    endpoint
 }
 
 /// Returns an address range of issuers, which is the same for both sides.
