@@ -1,5 +1,6 @@
 //! The fast-path table of `column`: columns, pages and blocks in memory that the host, the socket datapath and the XDP
 //! program share. `spec/column.toml` describes every field.
+//!
 //! A block holds all rows of an interval of keys: if it lacks a key of its interval, the table has no row with that
 //! key. Pages list the blocks of a column in the order of their keys, and the column's tops list the pages. Both are
 //! searched by heads, which are eight bytes of each low key. Except for its flags, a block never changes while a page

@@ -1,4 +1,4 @@
-//! The receiving end of the block protocol.
+//! Receiver of the block protocol (`docs/fabric-udp.md`): restores blocks from datagrams, and requests lost parts.
 
 use super::assembly::{Assembly, Entries, envelope_at};
 use super::code::{self, SegmentNotes, StreamError};

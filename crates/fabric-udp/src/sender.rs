@@ -1,4 +1,4 @@
-//! The sending end of the block protocol.
+//! Sender of the block protocol (`docs/fabric-udp.md`): cuts blocks into datagrams, and sends lost parts again.
 
 use super::assembly::ENTRY_BYTES_MAX;
 use super::code::Encoder;

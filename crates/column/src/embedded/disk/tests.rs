@@ -430,8 +430,8 @@ fn a_repair_that_is_not_confirmed_is_reported_again() {
         }
         let (first, unconfirmed) = repair(directory.path()).unwrap();
         drop(unconfirmed);
-        // Without the file `acknowledged`, the first damaged record and the record after it are known. No change is lost
-        // if the files in `tables` have both.
+        // Without the file `acknowledged`, the first damaged record and the record after it are known. No change is
+        // lost if the files in `tables` have both.
         let first_damaged: Lsn = segment.file_stem().unwrap().to_str().unwrap().parse().unwrap();
         let is_lost = keeps_mark || killed.last_change_in_tables() <= first_damaged;
         assert_eq!(first.lost.is_some(), is_lost, "{first:?}");
