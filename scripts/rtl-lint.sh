@@ -24,7 +24,8 @@ for service in '' -DLINESIDE_TRANSFER; do
     done
     "${lint[@]}" $service --top-module esnet_shell "${esnet[@]}"
     "${lint[@]}" $service --top-module esnet_shell -GHOST_NUM_IFS=1 "${esnet[@]}"
-    python3 lint_slang.py spv/spv.f box_250mhz $service -G NUM_PHYS_FUNC=2 -I shells/opennic/box_250mhz "${opennic[@]:3}"
+    python3 lint_slang.py spv/spv.f box_250mhz $service -G NUM_PHYS_FUNC=2 -I shells/opennic/box_250mhz \
+        "${opennic[@]:3}"
     python3 lint_slang.py spv/spv.f esnet_shell $service "${esnet[@]:2}"
 done
 python3 lint_slang.py spv/spv.f ls_spv_core

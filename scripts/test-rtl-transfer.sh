@@ -60,8 +60,8 @@ sim() {
     simulate 10 20000
 }
 
-# RTL_DIFF_FRAMES is the number of random frames of each case; RTL_DIFF_WINDOW_FRAMES is that of the cases whose counters
-# are read by the AXI4-Lite window.
+# RTL_DIFF_FRAMES is the number of random frames of each case; RTL_DIFF_WINDOW_FRAMES is that of the cases whose
+# counters are read by the AXI4-Lite window.
 nic() {
     bash "$root/scripts/rtl-sim.sh" transfer
     PYTHONDONTWRITEBYTECODE=1 RTL_DIFF_FRAMES=${RTL_DIFF_FRAMES:-2500} \

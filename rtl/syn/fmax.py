@@ -2,8 +2,9 @@
 """Places and routes modules of rtl/ on a Lattice ECP5-85K (speed grade 8) with Yosys and nextpnr.
 
 The frequencies are written into rtl/syn/fmax.csv. Every port of a module gets a register, so that the paths from inputs
-and to outputs count as well. Each module runs in its own process. Arguments are names of designs; without any, all run. `--check` compares with the table and fails if a
-frequency is more than 10 % below it. Logs and reports are in target/rtl-fmax.
+and to outputs count as well. Each module runs in its own process. Arguments are names of designs; without any, all run.
+`--check` compares with the table and fails if a frequency is more than 10 % below it. Logs and reports are in
+target/rtl-fmax.
 """
 
 import json
