@@ -11,14 +11,26 @@ opennic=(-Ishells/opennic/box_250mhz "${nic[@]}" -f shells/opennic/opennic.f she
 esnet=("${nic[@]}" -f shells/esnet-opennic/esnet.f shells/tb/esnet_shell.sv)
 "${lint[@]}" --top-module ls_spv_core -f spv/spv.f
 "${lint[@]}" --top-module ls_nic "${nic[@]}"
-# Checks the wrappers against the port lists of the shells; that of OpenNIC with one port and with two.
-"${lint[@]}" --top-module box_250mhz "${opennic[@]}"
-"${lint[@]}" --top-module box_250mhz -GNUM_PHYS_FUNC=2 -GNUM_CMAC_PORT=2 "${opennic[@]}"
-"${lint[@]}" --top-module esnet_shell "${esnet[@]}"
+"${lint[@]}" --top-module ls_nic -GTransfer=1 "${nic[@]}"
+"${lint[@]}" --top-module ls_sim_nic "${nic[@]}" shells/sim/ls_sim_nic.sv
+# Checks the wrappers against the port lists of the shells, for both services: that of OpenNIC with one network port and
+# with two, without a PCIe function for DMA and with one; that of ESnet without virtual functions and with them.
+for service in '' -DLINESIDE_TRANSFER; do
+    for ports in 1 2; do
+        for functions in "$ports" $((ports + 1)); do
+            "${lint[@]}" $service --top-module box_250mhz -GNUM_PHYS_FUNC="$functions" -GNUM_CMAC_PORT="$ports" \
+                "${opennic[@]}"
+        done
+    done
+    "${lint[@]}" $service --top-module esnet_shell "${esnet[@]}"
+    "${lint[@]}" $service --top-module esnet_shell -GHOST_NUM_IFS=1 "${esnet[@]}"
+    python3 lint_slang.py spv/spv.f box_250mhz $service -G NUM_PHYS_FUNC=2 -I shells/opennic/box_250mhz \
+        "${opennic[@]:3}"
+    python3 lint_slang.py spv/spv.f esnet_shell $service "${esnet[@]:2}"
+done
 python3 lint_slang.py spv/spv.f ls_spv_core
 python3 lint_slang.py spv/spv.f ls_nic -f shells/nic.f
-python3 lint_slang.py spv/spv.f box_250mhz -I shells/opennic/box_250mhz "${opennic[@]:3}"
-python3 lint_slang.py spv/spv.f esnet_shell "${esnet[@]:2}"
+python3 lint_slang.py spv/spv.f ls_sim_nic -f shells/nic.f shells/sim/ls_sim_nic.sv
 verilator --lint-only --quiet -Wall --top-module ls_transfer_core lint.vlt -f transfer/transfer.f
 python3 lint_slang.py transfer/transfer.f ls_transfer_core
 # Checks the NIC of `spv` with external memory.

@@ -4,6 +4,8 @@
 # With -DLS_SKIP_IDLE, the NIC of `spv` skips idle stages (see ls_pipeline_pkg.sv), which takes less time; crates/rtl
 # builds it so.
 # With `transfer` as the first argument, the script builds the NIC of `transfer` in target/rtl-sim-transfer.
+# With `window` as the first argument, it builds the NIC of `transfer` with its AXI4-Lite window in
+# target/rtl-sim-window: the clock of the leases is then set and the counters are read by the window.
 # With `memory` as the first argument, it builds the NIC with 2^22 lines in external memory, a first level of 16 lines
 # on the chip, and a model of the memory, in target/rtl-sim-memory.
 # RTL_SIM_NAME replaces `ls_sim` in the names of libraries, classes and C functions, so that a program can contain both.
@@ -17,6 +19,11 @@ if [[ ${1:-} == transfer ]]; then
     name=rtl-sim-transfer
     design=(--top-module ls_transfer_core -f transfer/transfer.f -GBucketBits=4 -GSessionBits=2 -GRecordDepth=16 -CFLAGS
         -DLS_SIM_TRANSFER)
+elif [[ ${1:-} == window ]]; then
+    shift
+    name=rtl-sim-window
+    design=(--top-module ls_sim_nic -f spv/spv.f -f shells/nic.f shells/sim/ls_sim_nic.sv -CFLAGS -DLS_SIM_TRANSFER
+        -CFLAGS -DLS_SIM_WINDOW)
 elif [[ ${1:-} == memory ]]; then
     shift
     name=rtl-sim-memory

@@ -60,11 +60,18 @@ sim() {
     simulate 10 20000
 }
 
-# RTL_DIFF_FRAMES is the number of random frames of each case.
+# RTL_DIFF_FRAMES is the number of random frames of each case; RTL_DIFF_WINDOW_FRAMES is that of the cases whose
+# counters are read by the AXI4-Lite window.
 nic() {
     bash "$root/scripts/rtl-sim.sh" transfer
     PYTHONDONTWRITEBYTECODE=1 RTL_DIFF_FRAMES=${RTL_DIFF_FRAMES:-2500} \
         pytest --quiet -p no:cacheprovider "$root/rtl/tb/transfer"
+    # The same NIC with its AXI4-Lite window, by which the counters are read.
+    bash "$root/scripts/rtl-sim.sh" window
+    PYTHONDONTWRITEBYTECODE=1 pytest --quiet -p no:cacheprovider "$root/rtl/tb/window"
+    RTL_SIM_TRANSFER_DIR=$root/target/rtl-sim-window PYTHONDONTWRITEBYTECODE=1 \
+        RTL_DIFF_FRAMES=${RTL_DIFF_WINDOW_FRAMES:-1000} \
+        pytest --quiet -p no:cacheprovider "$root/rtl/tb/transfer/test_transfer_diff.py"
 }
 
 # sby finds its tools by the names of a native installation.

@@ -239,6 +239,7 @@ package ls_pkg;
   localparam int unsigned AxilCommandWords = 16;
   localparam int unsigned AxilCountersDropsAt = 'h100;
   localparam int unsigned AxilCountersSpvAt = 'h200;
+  localparam int unsigned AxilCountersTransferAt = 'h300;
   localparam int unsigned RegisterIndexBits = 7;
   localparam int unsigned RegisterBitsMax = 256;
 

@@ -10,8 +10,9 @@ module ls_control
   import ls_pkg::*;
   import ls_control_pkg::*;
 #(
-    parameter int unsigned LineBits  = 10,
-    parameter int unsigned BlockBits = 4
+    parameter logic [31:0] Sizes = '0,  // of the tables, for the word `table`
+    parameter int unsigned Counters = SpvCounters,  // of the service
+    parameter int unsigned CountersAt = AxilCountersSpvAt  // address of the first one
 ) (
     input logic axil_clk_i,
     input logic axil_rst_ni,
@@ -47,7 +48,7 @@ module ls_control
 
     input logic [31:0] barrier_i,
     input logic [DropReasons-1:0][63:0] drops_i,
-    input logic [SpvCounters-1:0][63:0] spv_counters_i,
+    input logic [Counters-1:0][63:0] counters_i,
 
     output logic [63:0] now_ns_o
 );
@@ -99,8 +100,9 @@ module ls_control
   );
 
   ls_registers #(
-      .LineBits (LineBits),
-      .BlockBits(BlockBits)
+      .Sizes(Sizes),
+      .Counters(Counters),
+      .CountersAt(CountersAt)
   ) u_registers (
       .clk_i,
       .rst_ni,
@@ -116,7 +118,7 @@ module ls_control
       .m_command_o(command),
       .barrier_i,
       .drops_i,
-      .spv_counters_i,
+      .counters_i,
       .now_ns_o
   );
 

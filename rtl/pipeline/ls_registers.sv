@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Registers of the AXI4-Lite window (docs/rtl-interface.md): identification, clock, a place for one command, the
-// registers of the pipeline, and the counters. Joins the commands of the window with the host's stream of commands.
+// registers of the pipeline, and the counters of drops and of the service. Joins the commands of the window with the
+// host's stream of commands.
 //
 // Interface: one request at a time, as ls_axil and ls_axil_cross give it; the response comes three cycles after the
 // request began, whatever the pipeline does. s_command and m_command are streams (ready/valid); m_command is stable
@@ -12,8 +13,9 @@ module ls_registers
   import ls_pkg::*;
   import ls_control_pkg::*;
 #(
-    parameter int unsigned LineBits  = 10,
-    parameter int unsigned BlockBits = 4
+    parameter logic [31:0] Sizes = '0,  // of the tables, for the word `table`
+    parameter int unsigned Counters = SpvCounters,  // of the service
+    parameter int unsigned CountersAt = AxilCountersSpvAt  // address of the first one
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -39,7 +41,7 @@ module ls_registers
 
     input logic [31:0] barrier_i,
     input logic [DropReasons-1:0][63:0] drops_i,
-    input logic [SpvCounters-1:0][63:0] spv_counters_i,
+    input logic [Counters-1:0][63:0] counters_i,
 
     output logic [63:0] now_ns_o
 );
@@ -83,10 +85,10 @@ module ls_registers
         counter = drops_i[i];
       end
     end
-    for (int unsigned i = 0; i < SpvCounters; i++) begin
-      if (address[AddressBits-1:3] == (AddressBits - 3)'(AxilCountersSpvAt / 8 + i)) begin
+    for (int unsigned i = 0; i < Counters; i++) begin
+      if (address[AddressBits-1:3] == (AddressBits - 3)'(CountersAt / 8 + i)) begin
         is_counter = 1'b1;
-        counter = spv_counters_i[i];
+        counter = counters_i[i];
       end
     end
   end
@@ -102,7 +104,7 @@ module ls_registers
     case (address)
       AddressBits'(AxilIdentityAt): single = AxilIdentity;
       AddressBits'(AxilVersionAt): single = AxilVersion;
-      AddressBits'(AxilTableAt): single = {16'd0, 8'(BlockBits), 8'(LineBits)};
+      AddressBits'(AxilTableAt): single = Sizes;
       AddressBits'(AxilStatusAt): single = {31'd0, slot_valid_q};
       AddressBits'(AxilCommandsDoneAt): single = done_q;
       AddressBits'(AxilBarrierAt): single = barrier_i;

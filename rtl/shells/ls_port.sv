@@ -7,16 +7,24 @@
 // beats. A frame that goes on to the host, and a reply, have the mark of the frame from the network. A reply has the
 // length of its request, so a length in the mark stays right. network_is_reply_o tells replies from frames of the host.
 // Frames of less than one beat of data, or with gaps in tkeep, must not be sent.
+// The host's DMA has a stream in each direction, whose packets are no frames: each beat of from_dma is a command; a
+// beat without all of its 64 bytes is discarded. A packet to_dma is a record (two beats) or a response (one beat) of
+// `transfer`; `spv` sends none. The host must take packets while it sends commands, because a response that cannot
+// leave holds back the commands after it. The parameters are those of ls_nic.
 
 module ls_port
   import ls_pkg::*;
   import ls_pipeline_pkg::*;
 #(
     parameter type T = logic [7:0],
+    parameter bit Transfer = 1'b0,
     parameter int unsigned LineBits = 10,
     parameter int unsigned BlockBits = 4,
     parameter LineStyle = "block",
-    parameter BlockStyle = "block"
+    parameter BlockStyle = "block",
+    parameter int unsigned BucketBits = 10,
+    parameter int unsigned SessionBits = 10,
+    parameter AccountStyle = "block"
 ) (
     input logic axil_clk_i,
     input logic axil_rst_ni,
@@ -61,7 +69,16 @@ module ls_port
     output logic  to_host_valid_o,
     input  logic  to_host_ready_i,
     output beat_t to_host_o,
-    output T      to_host_mark_o
+    output T      to_host_mark_o,
+
+    input  logic  from_dma_valid_i,
+    output logic  from_dma_ready_o,
+    input  beat_t from_dma_i,
+
+    output logic  to_dma_valid_o,
+    input  logic  to_dma_ready_i,
+    output beat_t to_dma_o,
+    output logic [15:0] to_dma_bytes_o  // of the packet, in each of its beats
 );
 
   // More frames than the pipeline can hold, so that the marks never stop the input.
@@ -77,18 +94,25 @@ module ls_port
   T mark;
   verdict_e unused_verdict;
   logic [$clog2(Marks):0] unused_count;
-  logic [511:0] unused_command;
-  logic unused_command_ready;
+  logic is_command, command_ready, record_valid, record_ready, record_last;
+  logic response_valid, response_ready, response_last, is_response;
+  logic [511:0] record;
+  logic [511:0] response;
 
   assign core_valid = from_network_valid_i && mark_ready;
   assign from_network_ready_o = core_ready && mark_ready;
-  assign unused_command = '0;
+  assign is_command = &from_dma_i.keep;
+  assign from_dma_ready_o = command_ready || !is_command;
 
   ls_nic #(
-      .LineBits  (LineBits),
-      .BlockBits (BlockBits),
-      .LineStyle (LineStyle),
-      .BlockStyle(BlockStyle)
+      .Transfer(Transfer),
+      .LineBits(LineBits),
+      .BlockBits(BlockBits),
+      .LineStyle(LineStyle),
+      .BlockStyle(BlockStyle),
+      .BucketBits(BucketBits),
+      .SessionBits(SessionBits),
+      .AccountStyle(AccountStyle)
   ) u_nic (
       .axil_clk_i,
       .axil_rst_ni,
@@ -126,13 +150,40 @@ module ls_port
       .m_axis_host_tdata(to_host_o.data),
       .m_axis_host_tkeep(to_host_o.keep),
       .m_axis_host_tlast(to_host_o.last),
-      // Neither shell has a stream for the host's commands; the host uses the AXI4-Lite window.
-      .s_command_tvalid(1'b0),
-      .s_command_tready(unused_command_ready),
-      .s_command_tdata(unused_command),
+      .s_command_tvalid(from_dma_valid_i && is_command),
+      .s_command_tready(command_ready),
+      .s_command_tdata(from_dma_i.data),
+      .m_axis_record_tvalid(record_valid),
+      .m_axis_record_tready(record_ready),
+      .m_axis_record_tdata(record),
+      .m_axis_record_tlast(record_last),
+      .m_axis_response_tvalid(response_valid),
+      .m_axis_response_tready(response_ready),
+      .m_axis_response_tdata(response),
+      .m_axis_response_tlast(response_last),
       .frame_passed_o(passed),
       .passed_verdict_o(unused_verdict)
   );
+
+  // Records and responses share the stream to the host's DMA, whole packets in turn.
+  ls_frame_merge #(
+      .T(logic [511:0])
+  ) u_dma (
+      .clk_i,
+      .rst_ni,
+      .valid_i ({response_valid, record_valid}),
+      .ready_o ({response_ready, record_ready}),
+      .data_i  ({response, record}),
+      .last_i  ({response_last, record_last}),
+      .valid_o (to_dma_valid_o),
+      .ready_i (to_dma_ready_i),
+      .data_o  (to_dma_o.data),
+      .last_o  (to_dma_o.last),
+      .source_o(is_response)
+  );
+
+  assign to_dma_o.keep  = '1;
+  assign to_dma_bytes_o = is_response ? 16'd64 : 16'd128;
 
   // The mark is taken with the first beat, because a long frame begins to leave before its end has come.
   logic is_inside_q;  // a frame from the network has begun

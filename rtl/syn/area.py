@@ -6,13 +6,13 @@ Arguments are names of designs; without any, all are counted.
 The whole is synthesized flat; the modules are synthesized one by one, each in its own process.
 """
 
-import csv
-import multiprocessing
 import os
 import pathlib
 import re
 import sys
 import time
+
+import results
 
 TABLE = pathlib.Path(__file__).with_name("area.csv")
 FILES = {name: pathlib.Path(f"{name}/{name}.f").read_text().split() for name in ["spv", "transfer"]}
@@ -81,30 +81,13 @@ def count(design):
     return row
 
 
-def write(rows):
-    """Writes the table after each design, so that a run that is stopped keeps what it has counted."""
-    with TABLE.open("w", newline="") as out:
-        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows[design[0]] for design in DESIGNS if design[0] in rows)
-
-
 def main() -> int:
-    names = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
-    chosen = [design for design in DESIGNS if not names or design[0] in names]
-    if len(chosen) < len(set(names)):
-        print(f"rtl-area: no such design among {names}", file=sys.stderr)
+    chosen = results.choose("rtl-area", DESIGNS, sys.argv[1:])
+    if chosen is None:
         return 2
-    with TABLE.open() as table:
-        expected = {row["design"]: row for row in csv.DictReader(table)}
     is_check = "--check" in sys.argv[1:]
-    rows = []
-    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        for row in pool.imap(count, chosen):
-            rows.append(row)
-            if not is_check:
-                expected[row["design"]] = row
-                write(expected)
+    expected = results.read(TABLE)
+    rows = results.measure(count, chosen, TABLE, COLUMNS, DESIGNS, is_check).values()
     if not is_check:
         return 0
     grown = [

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Places and routes modules of rtl/ on a Lattice ECP5-85K (speed grade 8) with Yosys and nextpnr.
 
-The frequencies are written into rtl/syn/fmax.csv. Every port of a module gets a register, so that the paths from inputs and to outputs count as well. Each module runs in
-its own process. Arguments are names of designs; without any, all run. `--check` compares with the table and fails if a
-frequency is more than 10 % below it. Logs and reports are in target/rtl-fmax.
+The frequencies are written into rtl/syn/fmax.csv. Every port of a module gets a register, so that the paths from inputs
+and to outputs count as well. Each module runs in its own process. Arguments are names of designs; without any, all run.
+`--check` compares with the table and fails if a frequency is more than 10 % below it. Logs and reports are in
+target/rtl-fmax.
 """
 
-import csv
 import json
-import multiprocessing
 import os
 import pathlib
 import subprocess
 import sys
 import time
+
+import results
 
 TABLE = pathlib.Path(__file__).with_name("fmax.csv")
 OUT = pathlib.Path("../target/rtl-fmax").resolve()
@@ -97,34 +98,14 @@ def place(design):
     return row
 
 
-def write(rows):
-    """Writes the table after each design, so that a run that is stopped keeps what it has measured."""
-    with TABLE.open("w", newline="") as out:
-        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows[design[0]] for design in DESIGNS if design[0] in rows)
-
-
 def main() -> int:
     OUT.mkdir(parents=True, exist_ok=True)
-    arguments = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
-    unknown = set(arguments) - {design[0] for design in DESIGNS}
-    if unknown:
-        print(f"rtl-fmax: no such design: {', '.join(unknown)}", file=sys.stderr)
+    chosen = results.choose("rtl-fmax", DESIGNS, sys.argv[1:])
+    if chosen is None:
         return 2
-    chosen = [design for design in DESIGNS if not arguments or design[0] in arguments]
-    table = {}
-    if TABLE.exists():
-        with TABLE.open() as old:
-            table = {row["design"]: row for row in csv.DictReader(old)}
     is_check = "--check" in sys.argv[1:]
-    done = {}
-    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        for row in pool.imap(place, chosen):
-            if row:
-                done[row["design"]] = row
-            if row and not is_check:
-                write(table | done)
+    table = results.read(TABLE)
+    done = results.measure(place, chosen, TABLE, COLUMNS, DESIGNS, is_check)
     if is_check:
         slower = [
             f"{name}: {row['fmax_mhz']} MHz, not {table[name]['fmax_mhz']} MHz"

@@ -20,7 +20,8 @@ COUNTERS = [counter["name"] for counter in TRANSFER["counter"]]
 CODES = {code["name"]: code["code"] for code in TRANSFER["code"]}
 PORT = 7702
 # Parameters of the simulation (scripts/rtl-sim.sh).
-BUCKET_BITS, RECORDS, SESSIONS = 4, 16, 4
+BUCKET_BITS, RECORDS, SESSION_BITS = 4, 16, 2
+SESSIONS = 1 << SESSION_BITS
 BUCKET_CELLS = 4
 LINKED, FROZEN, CLAIMED = 1, 2, 4
 KEY = (0x0123456789ABCDEF, 0xFEDCBA9876543210, 0x9E3779B97F4A7C15)

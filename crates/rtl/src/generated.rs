@@ -210,6 +210,8 @@ pub const AXIL_COMMAND_AT: u32 = 0x40;
 pub const AXIL_COUNTERS_DROPS_AT: u32 = 0x100;
 /// Address of the first counter of `spv`.
 pub const AXIL_COUNTERS_SPV_AT: u32 = 0x200;
+/// Address of the first counter of `transfer`.
+pub const AXIL_COUNTERS_TRANSFER_AT: u32 = 0x300;
 /// Address of register 0.
 pub const AXIL_REGISTERS_AT: u32 = 0x1000;
 /// Bytes from one register to the next.

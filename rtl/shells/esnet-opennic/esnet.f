@@ -1,4 +1,5 @@
 common/ls_reset_sync.sv
 common/ls_frame_merge.sv
+shells/ls_shell_pkg.sv
 shells/ls_port.sv
 shells/esnet-opennic/smartnic_app.sv

@@ -9,7 +9,8 @@
 // (axil) answers every request with SLVERR.
 // Frames for the host go to the physical function of their port (axis_c2h, host interface 0). Frames of that function
 // and replies go to axis_app_egr; a reply goes out of the port that its request came in by (tdest is the tid of the
-// request). Frames of the virtual functions (host interfaces above 0) are discarded.
+// request). Host interface 1 of the first processor port (the first virtual function of the first physical function) is
+// the DMA of the commands, records and responses (ls_port). What other virtual functions send is discarded.
 
 module smartnic_app
   import ls_pkg::*;
@@ -19,10 +20,14 @@ module smartnic_app
     parameter int HOST_NUM_IFS = 3,
     parameter int NUM_PORTS = 2,
     parameter int NUM_P4_PROC = 2,
+    parameter bit Transfer = ls_shell_pkg::IsTransfer,
     parameter int unsigned LineBits = 16,
     parameter int unsigned BlockBits = 10,
     parameter LineStyle = "ultra",
-    parameter BlockStyle = "block"
+    parameter BlockStyle = "block",
+    parameter int unsigned BucketBits = 14,
+    parameter int unsigned SessionBits = 10,
+    parameter AccountStyle = "ultra"
 ) (
     input logic core_clk,
     input logic core_srst,
@@ -105,6 +110,9 @@ module smartnic_app
 
   // Value of the shell's port_t for the first physical function; the next one follows it.
   localparam logic [3:0] PortPf0 = 4'd2;
+  // The same for the first virtual function of the first physical function.
+  localparam logic [3:0] PortPf0Vf0 = 4'd4;
+  localparam bit HasDma = HOST_NUM_IFS > 1;
 
   typedef struct packed {
     logic [3:0] id;
@@ -149,7 +157,9 @@ module smartnic_app
 
   // ---- first processor port ----
 
-  beat_t from_network, to_network, from_host, to_host;
+  beat_t from_network, to_network, from_host, to_host, from_dma, to_dma;
+  logic from_dma_valid, from_dma_ready, to_dma_valid, to_dma_ready;
+  logic [15:0] unused_to_dma_bytes;
   mark_t to_network_mark, to_host_mark;
   logic is_reply;
   assign from_network = '{
@@ -161,10 +171,14 @@ module smartnic_app
 
   ls_port #(
       .T(mark_t),
+      .Transfer(Transfer),
       .LineBits(LineBits),
       .BlockBits(BlockBits),
       .LineStyle(LineStyle),
-      .BlockStyle(BlockStyle)
+      .BlockStyle(BlockStyle),
+      .BucketBits(BucketBits),
+      .SessionBits(SessionBits),
+      .AccountStyle(AccountStyle)
   ) u_port (
       .axil_clk_i(axil_aclk),
       .axil_rst_ni(app_axil_aresetn),
@@ -203,7 +217,14 @@ module smartnic_app
       .to_host_valid_o(axis_c2h_tvalid[0]),
       .to_host_ready_i(axis_c2h_tready[0]),
       .to_host_o(to_host),
-      .to_host_mark_o(to_host_mark)
+      .to_host_mark_o(to_host_mark),
+      .from_dma_valid_i(from_dma_valid),
+      .from_dma_ready_o(from_dma_ready),
+      .from_dma_i(from_dma),
+      .to_dma_valid_o(to_dma_valid),
+      .to_dma_ready_i(to_dma_ready),
+      .to_dma_o(to_dma),
+      .to_dma_bytes_o(unused_to_dma_bytes)
   );
 
   assign axis_app_egr_tdata[511:0] = to_network.data;
@@ -237,9 +258,33 @@ module smartnic_app
     assign axis_app_egr_tdest[4*i+:4] = axis_h2c_tdest[4*i+:4];
   end
 
-  // ---- virtual functions ----
+  // ---- DMA of commands, records and responses ----
 
-  for (genvar i = NUM_PORTS; i < HOST_NUM_IFS * NUM_PORTS; i++) begin : gen_unused
+  if (HasDma) begin : gen_dma
+    localparam int unsigned Dma = NUM_PORTS;  // host interface 1 of the first processor port
+    assign from_dma_valid = axis_h2c_tvalid[Dma];
+    assign axis_h2c_tready[Dma] = from_dma_ready;
+    assign from_dma = '{
+            last: axis_h2c_tlast[Dma],
+            keep: axis_h2c_tkeep[64*Dma+:64],
+            data: axis_h2c_tdata[512*Dma+:512]
+        };
+    assign axis_c2h_tvalid[Dma] = to_dma_valid;
+    assign to_dma_ready = axis_c2h_tready[Dma];
+    assign axis_c2h_tdata[512*Dma+:512] = to_dma.data;
+    assign axis_c2h_tkeep[64*Dma+:64] = to_dma.keep;
+    assign axis_c2h_tlast[Dma] = to_dma.last;
+    assign axis_c2h_tid[4*Dma+:4] = PortPf0Vf0;
+    assign axis_c2h_tdest[4*Dma+:4] = PortPf0Vf0;
+  end else begin : gen_no_dma
+    assign from_dma_valid = 1'b0;
+    assign from_dma = '0;
+    assign to_dma_ready = 1'b1;
+  end
+
+  // ---- other virtual functions ----
+
+  for (genvar i = NUM_PORTS + 1; i < HOST_NUM_IFS * NUM_PORTS; i++) begin : gen_unused
     assign axis_h2c_tready[i] = 1'b1;
     assign axis_c2h_tvalid[i] = 1'b0;
     assign axis_c2h_tdata[512*i+:512] = '0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plug-in for the 250 MHz box of OpenNIC: answers requests on the first interface, and connects the other ones through.
+// Plug-in for the 250 MHz box of OpenNIC: answers requests on the first network port, and connects the other ones
+// through. Network port n belongs to PCIe function n. A function more than network ports, the last one, is the DMA of
+// the commands, records and responses (ls_port).
 //
 // Interface: the ports of the shell's example `p2p_250mhz`, with one AXI4-Lite port, which the box gives to its plug-in
 // (Xilinx/open-nic-shell, plugin/p2p/p2p_250mhz.sv and src/box_250mhz/box_250mhz.sv at commit 0a8a0497). AXI4-Lite has
@@ -13,11 +15,16 @@ module lineside_250mhz
   import ls_pkg::*;
   import ls_pipeline_pkg::*;
 #(
-    parameter int NUM_INTF = 1,
+    parameter int NUM_CMAC_PORT = 1,
+    parameter int NUM_PHYS_FUNC = 1,  // NUM_CMAC_PORT, or one more for the DMA
+    parameter bit Transfer = ls_shell_pkg::IsTransfer,
     parameter int unsigned LineBits = 16,
     parameter int unsigned BlockBits = 10,
     parameter LineStyle = "ultra",
-    parameter BlockStyle = "block"
+    parameter BlockStyle = "block",
+    parameter int unsigned BucketBits = 14,
+    parameter int unsigned SessionBits = 10,
+    parameter AccountStyle = "ultra"
 ) (
     input logic s_axil_awvalid,
     input logic [31:0] s_axil_awaddr,
@@ -36,41 +43,41 @@ module lineside_250mhz
     output logic [1:0] s_axil_rresp,
     input logic s_axil_rready,
 
-    input logic [NUM_INTF-1:0] s_axis_qdma_h2c_tvalid,
-    input logic [512*NUM_INTF-1:0] s_axis_qdma_h2c_tdata,
-    input logic [64*NUM_INTF-1:0] s_axis_qdma_h2c_tkeep,
-    input logic [NUM_INTF-1:0] s_axis_qdma_h2c_tlast,
-    input logic [16*NUM_INTF-1:0] s_axis_qdma_h2c_tuser_size,
-    input logic [16*NUM_INTF-1:0] s_axis_qdma_h2c_tuser_src,
-    input logic [16*NUM_INTF-1:0] s_axis_qdma_h2c_tuser_dst,
-    output logic [NUM_INTF-1:0] s_axis_qdma_h2c_tready,
+    input logic [NUM_PHYS_FUNC-1:0] s_axis_qdma_h2c_tvalid,
+    input logic [512*NUM_PHYS_FUNC-1:0] s_axis_qdma_h2c_tdata,
+    input logic [64*NUM_PHYS_FUNC-1:0] s_axis_qdma_h2c_tkeep,
+    input logic [NUM_PHYS_FUNC-1:0] s_axis_qdma_h2c_tlast,
+    input logic [16*NUM_PHYS_FUNC-1:0] s_axis_qdma_h2c_tuser_size,
+    input logic [16*NUM_PHYS_FUNC-1:0] s_axis_qdma_h2c_tuser_src,
+    input logic [16*NUM_PHYS_FUNC-1:0] s_axis_qdma_h2c_tuser_dst,
+    output logic [NUM_PHYS_FUNC-1:0] s_axis_qdma_h2c_tready,
 
-    output logic [NUM_INTF-1:0] m_axis_qdma_c2h_tvalid,
-    output logic [512*NUM_INTF-1:0] m_axis_qdma_c2h_tdata,
-    output logic [64*NUM_INTF-1:0] m_axis_qdma_c2h_tkeep,
-    output logic [NUM_INTF-1:0] m_axis_qdma_c2h_tlast,
-    output logic [16*NUM_INTF-1:0] m_axis_qdma_c2h_tuser_size,
-    output logic [16*NUM_INTF-1:0] m_axis_qdma_c2h_tuser_src,
-    output logic [16*NUM_INTF-1:0] m_axis_qdma_c2h_tuser_dst,
-    input logic [NUM_INTF-1:0] m_axis_qdma_c2h_tready,
+    output logic [NUM_PHYS_FUNC-1:0] m_axis_qdma_c2h_tvalid,
+    output logic [512*NUM_PHYS_FUNC-1:0] m_axis_qdma_c2h_tdata,
+    output logic [64*NUM_PHYS_FUNC-1:0] m_axis_qdma_c2h_tkeep,
+    output logic [NUM_PHYS_FUNC-1:0] m_axis_qdma_c2h_tlast,
+    output logic [16*NUM_PHYS_FUNC-1:0] m_axis_qdma_c2h_tuser_size,
+    output logic [16*NUM_PHYS_FUNC-1:0] m_axis_qdma_c2h_tuser_src,
+    output logic [16*NUM_PHYS_FUNC-1:0] m_axis_qdma_c2h_tuser_dst,
+    input logic [NUM_PHYS_FUNC-1:0] m_axis_qdma_c2h_tready,
 
-    output logic [NUM_INTF-1:0] m_axis_adap_tx_250mhz_tvalid,
-    output logic [512*NUM_INTF-1:0] m_axis_adap_tx_250mhz_tdata,
-    output logic [64*NUM_INTF-1:0] m_axis_adap_tx_250mhz_tkeep,
-    output logic [NUM_INTF-1:0] m_axis_adap_tx_250mhz_tlast,
-    output logic [16*NUM_INTF-1:0] m_axis_adap_tx_250mhz_tuser_size,
-    output logic [16*NUM_INTF-1:0] m_axis_adap_tx_250mhz_tuser_src,
-    output logic [16*NUM_INTF-1:0] m_axis_adap_tx_250mhz_tuser_dst,
-    input logic [NUM_INTF-1:0] m_axis_adap_tx_250mhz_tready,
+    output logic [NUM_CMAC_PORT-1:0] m_axis_adap_tx_250mhz_tvalid,
+    output logic [512*NUM_CMAC_PORT-1:0] m_axis_adap_tx_250mhz_tdata,
+    output logic [64*NUM_CMAC_PORT-1:0] m_axis_adap_tx_250mhz_tkeep,
+    output logic [NUM_CMAC_PORT-1:0] m_axis_adap_tx_250mhz_tlast,
+    output logic [16*NUM_CMAC_PORT-1:0] m_axis_adap_tx_250mhz_tuser_size,
+    output logic [16*NUM_CMAC_PORT-1:0] m_axis_adap_tx_250mhz_tuser_src,
+    output logic [16*NUM_CMAC_PORT-1:0] m_axis_adap_tx_250mhz_tuser_dst,
+    input logic [NUM_CMAC_PORT-1:0] m_axis_adap_tx_250mhz_tready,
 
-    input logic [NUM_INTF-1:0] s_axis_adap_rx_250mhz_tvalid,
-    input logic [512*NUM_INTF-1:0] s_axis_adap_rx_250mhz_tdata,
-    input logic [64*NUM_INTF-1:0] s_axis_adap_rx_250mhz_tkeep,
-    input logic [NUM_INTF-1:0] s_axis_adap_rx_250mhz_tlast,
-    input logic [16*NUM_INTF-1:0] s_axis_adap_rx_250mhz_tuser_size,
-    input logic [16*NUM_INTF-1:0] s_axis_adap_rx_250mhz_tuser_src,
-    input logic [16*NUM_INTF-1:0] s_axis_adap_rx_250mhz_tuser_dst,
-    output logic [NUM_INTF-1:0] s_axis_adap_rx_250mhz_tready,
+    input logic [NUM_CMAC_PORT-1:0] s_axis_adap_rx_250mhz_tvalid,
+    input logic [512*NUM_CMAC_PORT-1:0] s_axis_adap_rx_250mhz_tdata,
+    input logic [64*NUM_CMAC_PORT-1:0] s_axis_adap_rx_250mhz_tkeep,
+    input logic [NUM_CMAC_PORT-1:0] s_axis_adap_rx_250mhz_tlast,
+    input logic [16*NUM_CMAC_PORT-1:0] s_axis_adap_rx_250mhz_tuser_size,
+    input logic [16*NUM_CMAC_PORT-1:0] s_axis_adap_rx_250mhz_tuser_src,
+    input logic [16*NUM_CMAC_PORT-1:0] s_axis_adap_rx_250mhz_tuser_dst,
+    output logic [NUM_CMAC_PORT-1:0] s_axis_adap_rx_250mhz_tready,
 
     input  logic mod_rstn,
     output logic mod_rst_done,
@@ -81,6 +88,7 @@ module lineside_250mhz
 
   localparam int unsigned PortShift = 6;  // bit of tuser_src and tuser_dst of the first network port
   localparam int unsigned ResetCycles = 100;  // of axil_aclk
+  localparam bit HasDma = NUM_PHYS_FUNC > NUM_CMAC_PORT;
 
   typedef struct packed {
     logic [15:0] size;
@@ -113,7 +121,9 @@ module lineside_250mhz
 
   // ---- first interface ----
 
-  beat_t from_network, to_network, from_host, to_host;
+  beat_t from_network, to_network, from_host, to_host, from_dma, to_dma;
+  logic from_dma_valid, from_dma_ready, to_dma_valid, to_dma_ready;
+  logic [15:0] to_dma_bytes;
   mark_t to_network_mark, to_host_mark;
   logic is_reply;
   assign from_network = '{
@@ -129,10 +139,14 @@ module lineside_250mhz
 
   ls_port #(
       .T(mark_t),
+      .Transfer(Transfer),
       .LineBits(LineBits),
       .BlockBits(BlockBits),
       .LineStyle(LineStyle),
-      .BlockStyle(BlockStyle)
+      .BlockStyle(BlockStyle),
+      .BucketBits(BucketBits),
+      .SessionBits(SessionBits),
+      .AccountStyle(AccountStyle)
   ) u_port (
       .axil_clk_i(axil_aclk),
       .axil_rst_ni(axil_rst_n),
@@ -173,7 +187,14 @@ module lineside_250mhz
       .to_host_valid_o(m_axis_qdma_c2h_tvalid[0]),
       .to_host_ready_i(m_axis_qdma_c2h_tready[0]),
       .to_host_o(to_host),
-      .to_host_mark_o(to_host_mark)
+      .to_host_mark_o(to_host_mark),
+      .from_dma_valid_i(from_dma_valid),
+      .from_dma_ready_o(from_dma_ready),
+      .from_dma_i(from_dma),
+      .to_dma_valid_o(to_dma_valid),
+      .to_dma_ready_i(to_dma_ready),
+      .to_dma_o(to_dma),
+      .to_dma_bytes_o(to_dma_bytes)
   );
 
   assign m_axis_adap_tx_250mhz_tdata[511:0] = to_network.data;
@@ -190,9 +211,34 @@ module lineside_250mhz
   assign m_axis_qdma_c2h_tuser_src[15:0] = to_host_mark.source;
   assign m_axis_qdma_c2h_tuser_dst[15:0] = 16'd1;
 
+  // ---- DMA of commands, records and responses ----
+
+  if (HasDma) begin : gen_dma
+    localparam int unsigned Dma = NUM_CMAC_PORT;
+    assign from_dma_valid = s_axis_qdma_h2c_tvalid[Dma];
+    assign s_axis_qdma_h2c_tready[Dma] = from_dma_ready;
+    assign from_dma = '{
+            last: s_axis_qdma_h2c_tlast[Dma],
+            keep: s_axis_qdma_h2c_tkeep[64*Dma+:64],
+            data: s_axis_qdma_h2c_tdata[512*Dma+:512]
+        };
+    assign m_axis_qdma_c2h_tvalid[Dma] = to_dma_valid;
+    assign to_dma_ready = m_axis_qdma_c2h_tready[Dma];
+    assign m_axis_qdma_c2h_tdata[512*Dma+:512] = to_dma.data;
+    assign m_axis_qdma_c2h_tkeep[64*Dma+:64] = to_dma.keep;
+    assign m_axis_qdma_c2h_tlast[Dma] = to_dma.last;
+    assign m_axis_qdma_c2h_tuser_size[16*Dma+:16] = to_dma_bytes;
+    assign m_axis_qdma_c2h_tuser_src[16*Dma+:16] = 16'd1 << PortShift;
+    assign m_axis_qdma_c2h_tuser_dst[16*Dma+:16] = 16'd1 << Dma;
+  end else begin : gen_no_dma
+    assign from_dma_valid = 1'b0;
+    assign from_dma = '0;
+    assign to_dma_ready = 1'b1;
+  end
+
   // ---- other interfaces ----
 
-  for (genvar i = 1; i < NUM_INTF; i++) begin : gen_through
+  for (genvar i = 1; i < NUM_CMAC_PORT; i++) begin : gen_through
     assign m_axis_adap_tx_250mhz_tvalid[i] = s_axis_qdma_h2c_tvalid[i];
     assign m_axis_adap_tx_250mhz_tdata[512*i+:512] = s_axis_qdma_h2c_tdata[512*i+:512];
     assign m_axis_adap_tx_250mhz_tkeep[64*i+:64] = s_axis_qdma_h2c_tkeep[64*i+:64];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drives the model that Verilator makes of ls_spv_core or ls_transfer_core. See ls_sim.h.
+// Drives the model that Verilator makes of ls_spv_core or ls_transfer_core, or, in a build with LS_SIM_WINDOW, of
+// ls_sim_nic: there the clock of the leases is set and the counters are read over AXI4-Lite. See ls_sim.h.
 
 #include "ls_sim.h"
 
@@ -18,6 +19,9 @@
 #endif
 #ifdef LS_SIM_MEMORY
 #include "ls_sim_memory.h"
+#endif
+#ifdef LS_SIM_WINDOW
+#include "ls_sim_window.h"
 #endif
 
 // A program may contain several designs, each with this function.
@@ -214,6 +218,12 @@ struct ls_sim {
 
 extern "C" {
 
+#ifdef LS_SIM_WINDOW
+int ls_sim_read(struct ls_sim *sim, uint32_t address, uint32_t *data) { return ls::window_read(*sim, address, *data); }
+
+int ls_sim_write(struct ls_sim *sim, uint32_t address, uint32_t data) { return ls::window_write(*sim, address, data); }
+#endif
+
 struct ls_sim *ls_sim_new(void) {
     ls_sim *sim = new (std::nothrow) ls_sim;
     if (!sim) return nullptr;
@@ -228,7 +238,11 @@ struct ls_sim *ls_sim_new(void) {
     sim->top.s_command_tvalid = 0;
     sim->top.m_axis_network_tready = 0;
     sim->top.m_axis_host_tready = 0;
+#ifdef LS_SIM_WINDOW
+    ls::window_idle(sim->top);
+#else
     sim->top.now_ns_i = 0;
+#endif
     sim->top.clk_i = 0;
     sim->top.eval();
     for (int i = 0; i < 4; i++) {
@@ -245,7 +259,13 @@ struct ls_sim *ls_sim_new(void) {
 
 void ls_sim_free(struct ls_sim *sim) { delete sim; }
 
-void ls_sim_set_now(struct ls_sim *sim, uint64_t now_ns) { sim->top.now_ns_i = now_ns; }
+void ls_sim_set_now(struct ls_sim *sim, uint64_t now_ns) {
+#ifdef LS_SIM_WINDOW
+    ls::window_set_clock(*sim, now_ns);
+#else
+    sim->top.now_ns_i = now_ns;
+#endif
+}
 
 uint64_t ls_sim_command(struct ls_sim *sim, const uint8_t *commands, size_t count) {
     auto &top = sim->top;
@@ -432,8 +452,15 @@ int ls_sim_trace_end(struct ls_sim *sim) {
 #endif
 
 void ls_sim_counters(const struct ls_sim *sim, uint64_t counters[LS_SIM_COUNTERS], uint64_t drops[LS_SIM_DROPS]) {
+#ifdef LS_SIM_WINDOW
+    // The bus needs clock cycles, in which no frame passes.
+    ls_sim &bus = *const_cast<ls_sim *>(sim);
+    for (uint32_t i = 0; i < LS_SIM_COUNTERS; i++) counters[i] = ls::window_counter(bus, ls::kCountersAt + 8 * i);
+    for (uint32_t i = 0; i < LS_SIM_DROPS; i++) drops[i] = ls::window_counter(bus, ls::kDropsAt + 8 * i);
+#else
     memcpy(counters, &sim->top.counters_o, LS_SIM_COUNTERS * sizeof(uint64_t));
     memcpy(drops, &sim->top.drops_o, LS_SIM_DROPS * sizeof(uint64_t));
+#endif
 }
 
 #ifdef LS_SIM_TRANSFER

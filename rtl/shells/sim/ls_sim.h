@@ -131,6 +131,14 @@ LS_SIM_API size_t ls_sim_take_records(struct ls_sim *sim, uint8_t *out, size_t m
 LS_SIM_API size_t ls_sim_take_responses(struct ls_sim *sim, uint8_t *out, size_t most);
 #endif
 
+#ifdef LS_SIM_WINDOW
+// Reads or writes a word of the AXI4-Lite window, in a build with LS_SIM_WINDOW (scripts/rtl-sim.sh window). Returns
+// the response of the bus (0: OKAY, 2: SLVERR), or -1 if there was none. ls_sim_set_now and ls_sim_counters use the
+// window as well.
+LS_SIM_API int ls_sim_read(struct ls_sim *sim, uint32_t address, uint32_t *data);
+LS_SIM_API int ls_sim_write(struct ls_sim *sim, uint32_t address, uint32_t data);
+#endif
+
 // Commands that are sent while frames pass, and the times of what happens, in cycles since the reset.
 struct ls_sim_mixed {
     const uint8_t *commands;

@@ -2,8 +2,9 @@
 #
 # Synthesizes, places and routes one module of rtl/ out of context with Vivado, and writes timing and utilization:
 #
-#     vivado -mode batch -source rtl/syn/vivado/ooc.tcl -tclargs TOP [PART [STRATEGY]]
+#     vivado -mode batch -source rtl/syn/vivado/ooc.tcl -tclargs TOP [PART [STRATEGY [SERVICE]]]
 #
+# SERVICE is spv (the default) or transfer.
 # TOP is ls_nic, lineside_250mhz (OpenNIC) or smartnic_app (ESnet SmartNIC). The default part is that of the Alveo U250.
 # Reports go to target/vivado/TOP.
 #
@@ -12,6 +13,9 @@
 set top [lindex $argv 0]
 set part [expr {[llength $argv] > 1 ? [lindex $argv 1] : "xcu250-figd2104-2L-e"}]
 set strategy [expr {[llength $argv] > 2 ? [lindex $argv 2] : "Explore"}]
+set service [expr {[llength $argv] > 3 ? [lindex $argv 3] : "spv"}]
+set defines [expr {$service eq "transfer" ? {SYNTHESIS=1 LINESIDE_TRANSFER=1} : {SYNTHESIS=1}}]
+set generics [expr {$top eq "ls_nic" && $service eq "transfer" ? {-generic Transfer=1} : {}}]
 set lists [dict create ls_nic {spv/spv.f shells/nic.f} \
     lineside_250mhz {spv/spv.f shells/nic.f shells/opennic/opennic.f} \
     smartnic_app {spv/spv.f shells/nic.f shells/esnet-opennic/esnet.f}]
@@ -38,7 +42,7 @@ if {$top ne "ls_nic"} {
     read_xdc -ref ls_reset_sync [file join $here ls_reset_sync.xdc]
 }
 
-synth_design -mode out_of_context -top $top -part $part -verilog_define SYNTHESIS=1
+synth_design -mode out_of_context -top $top -part $part -verilog_define $defines {*}$generics
 report_utilization -hierarchical -file [file join $out utilization_synth.rpt]
 opt_design
 place_design -directive $strategy

@@ -207,7 +207,7 @@ class Bench:
 
     def inside(self):
         """The counters of the core."""
-        core = self.dut.u_core
+        core = self.dut.gen_spv.u_core
         values = {}
         for group, names, signal in [("spv", COUNTERS, core.counters_o), ("drops", DROPS, core.drops_o)]:
             value = int(signal.value)
@@ -478,7 +478,7 @@ async def counters_equal_those_of_the_core(dut):
         assert await master.get_64(counter_at(group, number)) == value == expected.get((group, number), 0)
     # A value above 32 bits: both words are of one moment though the counter rises between the two reads.
     bench.network.clear()
-    core = dut.u_core
+    core = dut.gen_spv.u_core
     core.counters_o.value = (1 << 32) - 3 | int(core.counters_o.value) >> 64 << 64
     await RisingEdge(dut.clk_i)
     last = 0

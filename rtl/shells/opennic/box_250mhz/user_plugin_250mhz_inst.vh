@@ -2,15 +2,16 @@
 //
 // Instance of the plug-in in the 250 MHz box of OpenNIC. The box includes this file in its body.
 
-if (NUM_PHYS_FUNC != NUM_CMAC_PORT) begin : gen_ports_check
-  $error("lineside_250mhz needs one PCIe function for each network port");
+if (NUM_PHYS_FUNC != NUM_CMAC_PORT && NUM_PHYS_FUNC != NUM_CMAC_PORT + 1) begin : gen_ports_check
+  $error("lineside_250mhz needs one PCIe function for each network port, and may have one more for its DMA");
 end
 
 // Resets that the plug-in does not use.
 assign mod_rst_done[15:1] = '1;
 
 lineside_250mhz #(
-    .NUM_INTF(NUM_PHYS_FUNC)
+    .NUM_CMAC_PORT(NUM_CMAC_PORT),
+    .NUM_PHYS_FUNC(NUM_PHYS_FUNC)
 ) lineside_250mhz_inst (
     .s_axil_awvalid,
     .s_axil_awaddr,
