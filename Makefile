@@ -6,7 +6,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 .DEFAULT_GOAL := build
 .PHONY: setup dashboard screenshots build run test test-fresh test-kernels bench papers fuzz soak hbase spec cli docs \
 	lint deny fmt bench-clients package test-package test-reproducible rtl-setup rtl-lint rtl-test rtl-formal rtl-area \
-	rtl-fmax
+	rtl-fmax rtl-soak
 
 # `lineside --version` shows the commit. All targets that build for release set the same variable, so that none of them
 # has to build again what another one has built.
@@ -125,6 +125,13 @@ rtl-area:
 # Frequencies of the modules of rtl/ on an ECP5-85K; takes more than an hour.
 rtl-fmax:
 	@bash scripts/rtl-fmax.sh
+
+# Compares 10^7 frames of each service that pass the simulated NIC with the Rust model; see docs/rtl.md.
+rtl-soak:
+	bash scripts/rtl-setup.sh
+	cargo build --release --locked -p lineside-lab --features rtl
+	target/release/lineside-lab diff spv --datapaths socket,rtl --count 10000000 --seed 1
+	target/release/lineside-lab diff transfer --datapaths socket,rtl --count 10000000 --seed 1
 
 # Builds the Java programs for HBase: the coprocessor and the test clients. Needs a JDK and Maven.
 hbase:

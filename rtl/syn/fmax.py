@@ -37,6 +37,7 @@ DESIGNS = [
     ("registers", NIC, "ls_registers", ""),
     ("spv core, 256 lines and 16 blocks", SPV, "ls_spv_core", "-G LineBits=8"),
     ("transfer store, 64 buckets", TRANSFER, "ls_transfer_store", "-G BucketBits=6"),
+    ("transfer core, 64 buckets and 64 slots", TRANSFER, "ls_transfer_core", "-G BucketBits=6 -G SessionBits=6"),
 ]
 
 

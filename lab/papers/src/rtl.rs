@@ -7,13 +7,15 @@ use crate::error::Result;
 use crate::found::{NO_VALUE, PaperValue, finding};
 use crate::section::{Figure, Finding, Paper, Section, Verdict};
 use crate::table::{Table, short};
-use lineside_bench::rtl::area::{Area, PAPER_SPV, PAPER_TRANSFER, PaperArea, recorded, whole};
+use lineside_bench::rtl::area::{
+    Area, PAPER_SPV, PAPER_TRANSFER, PaperArea, WHOLE, WHOLE_TRANSFER, recorded, whole,
+};
 use std::path::Path;
 
 /// Name of the file with the cells of every module.
 const FILE: &str = "rtl-area.csv";
 const REMARK_AREA: &str = "the paper's values include the NIC and its memory controllers; Lineside's are those of the \
-                           pipeline alone with 1,024 lines, for UltraScale+, counted by Yosys";
+                           pipeline alone, for UltraScale+, counted by Yosys; with";
 const REMARK_NO_WHOLE: &str = "the cells of the whole pipeline of transfer were not counted";
 /// The paper's rate of frames of 74 bytes, in millions per second: its NIC fills 10 Gigabit Ethernet.
 const PAPER_RATE: PaperValue<'static> = ("10 GbE full", Some(12.76));
@@ -26,12 +28,14 @@ const REMARK_CLOCK: &str = "not computed: Vivado was not run; rates of the RTL a
 pub(crate) fn add(section: &mut Section, out: &Path, quick: bool) -> Result<()> {
     match section.paper {
         Paper::Spv => {
-            section
-                .findings
-                .extend(area("table 5", &PAPER_SPV, whole().as_ref()));
+            let findings = area("table 5", &PAPER_SPV, whole(WHOLE).as_ref());
+            section.findings.extend(findings);
             cycles(section, quick)?;
         }
-        Paper::Transfer => section.findings.extend(area("table V", &PAPER_TRANSFER, None)),
+        Paper::Transfer => {
+            let findings = area("table V", &PAPER_TRANSFER, whole(WHOLE_TRANSFER).as_ref());
+            section.findings.extend(findings);
+        }
         Paper::Fabric | Paper::Column | Paper::Hybrid => return Ok(()),
     }
     let path = out.join(FILE);
@@ -46,14 +50,16 @@ pub(crate) fn add(section: &mut Section, out: &Path, quick: bool) -> Result<()> 
 
 /// Returns the rows of a paper's table of area.
 fn area(figure: &str, paper: &PaperArea, ours: Option<&Area>) -> Vec<Finding> {
-    let remark = match ours {
-        Some(_) => REMARK_AREA,
-        None => REMARK_NO_WHOLE,
+    // The name of a design ends with its sizes.
+    let sizes = ours.and_then(|area| area.design.split_once(", "));
+    let remark = match sizes {
+        Some((_, sizes)) => format!("{REMARK_AREA} {sizes}"),
+        None => REMARK_NO_WHOLE.into(),
     };
     let row = |quantity: &str, text: String, value: u64, ours: Option<u64>| {
         let paper: PaperValue<'_> = (&text, Some(value as f64));
         let ours = ours.map(|count| count as f64);
-        finding(figure, quantity, paper, ours, "", Verdict::None, remark)
+        finding(figure, quantity, paper, ours, "", Verdict::None, &remark)
     };
     let of = |count: u64, all: u64| format!("{} of {}", short(count as f64), short(all as f64));
     let device = paper.device;
@@ -184,11 +190,15 @@ mod tests {
     #[test]
     fn the_sections_of_spv_and_transfer_get_the_area_of_the_papers_and_of_the_rtl() {
         let folder = tempfile::tempdir().unwrap();
-        for (paper, lut, ours) in [(Paper::Spv, 44_250.0, true), (Paper::Transfer, 129_715.0, false)] {
+        for (paper, lut, design) in [
+            (Paper::Spv, 44_250.0, WHOLE),
+            (Paper::Transfer, 129_715.0, WHOLE_TRANSFER),
+        ] {
             let mut section = section(paper);
             add(&mut section, folder.path(), true).unwrap();
             let first = &section.findings[0];
-            assert_eq!((first.paper_value, first.ours.is_some()), (Some(lut), ours));
+            let ours = whole(design).map(|area| area.lut as f64);
+            assert_eq!((first.paper_value, first.ours), (Some(lut), ours));
             assert!(first.remark.contains("pipeline"), "{first:?}");
             let text = std::fs::read_to_string(folder.path().join(FILE)).unwrap();
             assert_eq!(text.lines().count(), recorded().len() + 1);

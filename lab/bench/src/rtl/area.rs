@@ -6,6 +6,8 @@ use serde::Serialize;
 const RECORDED: &str = include_str!("../../../../rtl/syn/area.csv");
 /// Name of the row of the whole pipeline of `spv`.
 pub const WHOLE: &str = "whole";
+/// Name of the row of the whole pipeline of `transfer`.
+pub const WHOLE_TRANSFER: &str = "transfer: whole";
 
 /// Cells of one design for UltraScale+.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -72,9 +74,9 @@ pub fn recorded() -> Vec<Area> {
     RECORDED.lines().skip(1).filter_map(parse).collect()
 }
 
-/// Returns the recorded counts of the whole pipeline of `spv`.
-pub fn whole() -> Option<Area> {
-    recorded().into_iter().find(|area| area.design.starts_with(WHOLE))
+/// Returns the recorded counts of a whole pipeline: [`WHOLE`] or [`WHOLE_TRANSFER`]. `None`: it was not counted.
+pub fn whole(name: &str) -> Option<Area> {
+    recorded().into_iter().find(|area| area.design.starts_with(name))
 }
 
 /// Parses a row: the name, in quotation marks if it contains a comma, and six counts.
@@ -106,7 +108,7 @@ mod tests {
     fn every_row_of_the_recorded_table_is_read() {
         let rows = RECORDED.lines().skip(1).filter(|line| !line.is_empty()).count();
         assert_eq!(recorded().len(), rows);
-        let whole = whole().unwrap();
+        let whole = whole(WHOLE).unwrap();
         assert!(whole.lut > 5_000 && whole.bram36 > 0, "{whole:?}");
         assert_eq!(parse("\"a, b\",1,2,3,4,5,6").unwrap().design, "a, b");
         assert_eq!(parse("a,1,2,3"), None);

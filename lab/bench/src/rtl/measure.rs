@@ -20,7 +20,9 @@ use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
 use lineside_testkit::Random;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::frame::{self, Addressing};
-use lineside_wire::{RootReply, SPV_OP_ROOT, SPV_PORT, native};
+use lineside_wire::{
+    RootItem, RootReply, RootsHead, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PORT, SPV_ROOTS_MAX, native,
+};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -177,6 +179,12 @@ fn cases(frames: usize, known: &[Hash], unknown: Hash) -> Result<Vec<Case>> {
         of("native_root_hit_ipv6_vlan", &|number| {
             framed(&root(&txid(number)), true)
         })?,
+        of("native_roots_16_hit", &|number| {
+            framed(&roots(&txid, number), false)
+        })?,
+        of("native_roots_16_hit_ipv6_vlan", &|number| {
+            framed(&roots(&txid, number), true)
+        })?,
         of("long_1514", &|_| Some(vec![0; 1514]))?,
     ])
 }
@@ -217,6 +225,21 @@ fn root(txid: &Hash) -> Vec<u8> {
         .to_vec();
     request.extend_from_slice(txid);
     request.resize(request.len() + body - txid.len(), 0);
+    request
+}
+
+/// Returns a request for as many TXIDs as `roots` takes, of which `first` is the number of the first one.
+fn roots(txid: &impl Fn(usize) -> Hash, first: usize) -> Vec<u8> {
+    let body = size_of::<RootsHead>() + SPV_ROOTS_MAX * size_of::<RootItem>();
+    let mut request = native::request_header(SPV_OP_ROOTS, 1, body as u16)
+        .as_bytes()
+        .to_vec();
+    request.resize(request.len() + size_of::<RootsHead>() - size_of::<u32>(), 0);
+    request.extend_from_slice(&(SPV_ROOTS_MAX as u32).to_be_bytes());
+    for number in first..first + SPV_ROOTS_MAX {
+        request.extend_from_slice(&txid(number));
+        request.resize(request.len() + size_of::<RootItem>() - size_of::<Hash>(), 0);
+    }
     request
 }
 

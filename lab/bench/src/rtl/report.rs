@@ -10,23 +10,29 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
 /// Pass criteria: the key, direction of the bound, required value (gate), stretch goal.
-const GATES: [(&str, Bound, f64, Option<f64>); 4] = [
+const GATES: [(&str, Bound, f64, Option<f64>); 5] = [
     (ONE_BEAT, Bound::AtMost, 1.0, None),
     (PAPER, Bound::AtMost, 2.0, None),
+    (ROOTS, Bound::AtMost, 1.0, None),
     (LATENCY, Bound::AtMost, 64.0, Some(40.0)),
     (FILLS, Bound::AtLeast, 5.0, Some(20.0)),
 ];
 const ONE_BEAT: &str = "one beat, cycles a frame";
 const PAPER: &str = "74 B, cycles a frame";
+const ROOTS: &str = "roots of 16, cycles a beat";
 const LATENCY: &str = "hit, cycles of latency";
 const FILLS: &str = "fills, M/s at 250 MHz";
 /// Cases whose frames hit, of which the slowest is judged.
-const HITS: [&str; 4] = [
+const HITS: [&str; 6] = [
     "paper_hit",
     "paper_hit_ipv6_vlan",
     "native_root_hit",
     "native_root_hit_ipv6_vlan",
+    ROOTS_CASES[0],
+    ROOTS_CASES[1],
 ];
+/// Cases of `roots` requests with 16 TXIDs, of which the slowest is judged.
+const ROOTS_CASES: [&str; 2] = ["native_roots_16_hit", "native_roots_16_hit_ipv6_vlan"];
 
 /// Returns the keys of the gates that a report of this scenario has.
 pub fn gate_keys() -> impl Iterator<Item = &'static str> {
@@ -168,14 +174,14 @@ impl Report {
 
 fn judge(measured: &Measured, valid: bool) -> BTreeMap<&'static str, Gate> {
     let cycles = |case: &str| Some(measured.cases.get(case)?.cycles_per_frame);
-    let slowest = HITS.iter().filter_map(|case| measured.cases.get(case));
+    let of = |cases: &'static [&str]| cases.iter().filter_map(|case| measured.cases.get(case));
     let value_of = |key: &str| match key {
         ONE_BEAT => cycles("one_beat"),
         PAPER => cycles("paper_hit"),
-        LATENCY => slowest
-            .clone()
-            .map(|case| case.latency_cycles as f64)
+        ROOTS => of(&ROOTS_CASES)
+            .map(|case| case.cycles_per_frame / case.beats as f64)
             .reduce(f64::max),
+        LATENCY => of(&HITS).map(|case| case.latency_cycles as f64).reduce(f64::max),
         _ => Some(measured.fills.millions_per_s),
     };
     let judge = |(key, is, gate, stretch)| (key, Gate::judge(value_of(key), is, gate, stretch, valid));
@@ -317,12 +323,21 @@ mod tests {
         }
     }
 
-    fn measured(one_beat: f64, latency: u64) -> Measured {
+    fn roots(cycles_per_frame: f64) -> CaseFigures {
+        CaseFigures {
+            beats: 20,
+            ..case(cycles_per_frame, 27)
+        }
+    }
+
+    fn measured(one_beat: f64, latency: u64, roots_cycles: f64) -> Measured {
         Measured {
             cases: BTreeMap::from([
                 ("one_beat", case(one_beat, 27)),
                 ("paper_hit", case(2.0, 27)),
                 ("native_root_hit", case(3.0, latency)),
+                ("native_roots_16_hit", roots(20.0)),
+                ("native_roots_16_hit_ipv6_vlan", roots(roots_cycles)),
             ]),
             fills: Fills {
                 cycles_per_fill: 1.0,
@@ -335,17 +350,31 @@ mod tests {
     fn gates_judge_the_slowest_hit_and_every_cycle() {
         let outcomes = |measured: &Measured| {
             let gates = judge(measured, true);
-            [ONE_BEAT, PAPER, LATENCY, FILLS].map(|key| gates[key].outcome)
+            [ONE_BEAT, PAPER, ROOTS, LATENCY, FILLS].map(|key| gates[key].outcome)
         };
         use Outcome::{Missed, Passed, Stretch};
-        assert_eq!(outcomes(&measured(1.0, 27)), [Passed, Passed, Stretch, Stretch]);
-        assert_eq!(outcomes(&measured(1.001, 41)), [Missed, Passed, Passed, Stretch]);
-        assert_eq!(judge(&measured(1.0, 27), false)[PAPER].outcome, Outcome::Void);
+        assert_eq!(
+            outcomes(&measured(1.0, 27, 20.0)),
+            [Passed, Passed, Passed, Stretch, Stretch]
+        );
+        assert_eq!(
+            outcomes(&measured(1.001, 41, 20.5)),
+            [Missed, Passed, Missed, Passed, Stretch]
+        );
+        assert_eq!(
+            judge(&measured(1.0, 27, 20.0), false)[PAPER].outcome,
+            Outcome::Void
+        );
     }
 
     #[test]
     fn the_report_has_every_contestant_and_gate() {
-        let report = Report::new(1, Machine::read(), measured(1.0, 27), WrongReplies::default());
+        let report = Report::new(
+            1,
+            Machine::read(),
+            measured(1.0, 27, 20.0),
+            WrongReplies::default(),
+        );
         let json = report.to_json();
         assert_eq!(json["contestants"]["paper_spv"]["lut"], 44_250);
         assert_eq!(
