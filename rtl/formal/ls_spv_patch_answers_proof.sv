@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Proof of the queue of answers in ls_spv_patch, with a RAM of 4 answers: of the answers that were kept,
+// none is lost, doubled, reordered or changed, and an answer that was not kept is never used. The proof follows one
+// answer, which mark_i chooses freely. A kept answer is at the output after at most four cycles without one.
+//
+// Assumed: the RAM has a place for each answer that is stored.
+//
+// Narrow: the flags of an answer are compared, and the lowest bit of its height, of its block hash and of its root.
+
+module ls_spv_patch_answers_proof
+  import ls_pkg::*;
+  import ls_pipeline_pkg::*;
+  import ls_spv_pkg::*;
+(
+    input logic clk_i,
+    input logic rst_ni,
+
+    input logic mark_i,
+    input item_t item_i,
+    input block_t block_i,
+    input logic keep_i,
+
+    input logic decision_valid_i,
+    input logic is_roots_i,
+    input logic frame_valid_i,
+    input beat_t frame_i,
+    input logic frame_ready_i
+);
+
+  localparam int unsigned Depth = 4;
+  localparam int unsigned CountBits = 8;
+  typedef logic [CountBits-1:0] count_t;
+  typedef logic [5:0] data_t;
+
+  // Of an answer, which is packed as in the module.
+  function automatic data_t lowest(input logic [3+32+512-1:0] of);
+    return {of[546:544], of[512], of[256], of[0]};
+  endfunction
+
+  logic unused_frame_ready, unused_frame_valid;
+  beat_t unused_frame;
+
+  ls_spv_patch #(
+      .Depth(Depth)
+  ) u_dut (
+      .clk_i,
+      .rst_ni,
+      .item_i,
+      .block_i,
+      .keep_i,
+      .decision_valid_i,
+      .is_roots_i,
+      .frame_valid_i,
+      .frame_ready_o(unused_frame_ready),
+      .frame_i,
+      .frame_valid_o(unused_frame_valid),
+      .frame_ready_i,
+      .frame_o(unused_frame)
+  );
+
+  // ---- reference ----
+
+  logic is_start_q = 1'b1;
+  count_t count_q;  // answers that were kept and have not left
+  count_t pending_q, pending, next_pending;  // answers of a frame that is not decided
+  logic is_marked_q, is_kept_q;
+  count_t ahead_q;  // answers that leave before the marked one
+  data_t marked_q, stored, answer;
+  logic [2:0] idle_q;  // cycles in which a kept answer waited and none was at the output
+  logic pop, marks, is_discarded;
+
+  assign stored = {
+    item_i.is_last, item_i.is_v6, item_i.is_vlan, block_i.height[24], block_i.hash[0], block_i.root[0]
+  };
+  assign answer = lowest(u_dut.answer);
+  assign pop = u_dut.answer_valid && u_dut.answer_ready;
+  assign pending = item_i.valid && item_i.is_first ? '0 : pending_q;
+  assign next_pending = pending + count_t'(item_i.valid);
+  assign is_discarded = is_marked_q && !is_kept_q && item_i.valid && item_i.is_first;
+  assign marks = item_i.valid && mark_i && (!is_marked_q || is_discarded);
+
+  always_ff @(posedge clk_i) begin
+    is_start_q <= 1'b0;
+    if (!rst_ni) begin
+      count_q <= '0;
+      pending_q <= '0;
+      is_marked_q <= 1'b0;
+      is_kept_q <= 1'b0;
+      idle_q <= '0;
+    end else begin
+      count_q <= count_q - count_t'(pop) + (keep_i ? next_pending : '0);
+      pending_q <= keep_i ? '0 : next_pending;
+      idle_q <= u_dut.answer_valid || count_q == '0 ? 3'd0 : idle_q + 3'd1;
+      if (marks) begin
+        is_marked_q <= 1'b1;
+        is_kept_q <= keep_i;
+        marked_q <= stored;
+        ahead_q <= count_q + pending - count_t'(pop);
+      end else if (is_discarded) begin
+        is_marked_q <= 1'b0;
+      end else if (is_marked_q) begin
+        is_kept_q <= is_kept_q || keep_i;
+        if (pop && ahead_q == '0) is_marked_q <= 1'b0;
+        ahead_q <= ahead_q - count_t'(pop);
+      end
+    end
+  end
+
+  // ---- statements ----
+
+  count_t in_ahead, on_way, in_ram, in_ram_at;
+  assign in_ahead = count_t'(u_dut.u_ahead.count_o);
+  assign on_way = count_t'(u_dut.fetched_q[0]) + count_t'(u_dut.fetched_q[1]);
+  assign in_ram = count_t'(3'(u_dut.kept_q - u_dut.read_q));
+  assign in_ram_at = ahead_q - in_ahead - on_way;
+
+  always_comb begin
+    assume (rst_ni == !is_start_q);
+    if (!is_start_q) begin
+      assume (!item_i.valid || in_ram + pending < count_t'(Depth));
+
+      if (count_q == '0) assert (!u_dut.answer_valid);
+      if (is_marked_q && is_kept_q && ahead_q == '0 && u_dut.answer_valid) assert (answer == marked_q);
+      if (is_marked_q && !is_kept_q && ahead_q == '0) assert (!u_dut.answer_valid);
+      assert (idle_q < 3'd4);
+
+      // For the induction. An answer is in u_ahead, on its way there, or in the RAM.
+      assert (in_ahead <= count_t'(8) && in_ram + pending_q <= count_t'(Depth));
+      assert (count_t'(u_dut.waiting_q) == in_ahead + on_way && in_ahead + on_way <= count_t'(8));
+      assert (count_q == in_ahead + on_way + in_ram);
+      assert (pending_q == count_t'(3'(u_dut.write_q - u_dut.kept_q)));
+      if (idle_q == 3'd1) assert (on_way != '0 || in_ahead != '0);
+      if (idle_q == 3'd2) assert (u_dut.fetched_q[1] || in_ahead != '0);
+      if (idle_q >= 3'd3) assert (in_ahead != '0);
+      if (is_marked_q) begin
+        assert (is_kept_q ? ahead_q < count_q : ahead_q >= count_q && ahead_q < count_q + pending_q);
+        if (ahead_q < in_ahead) begin
+          assert (lowest(u_dut.u_ahead.memory[3'(u_dut.u_ahead.read_q[2:0]+ahead_q[2:0])]) == marked_q);
+        end else if (ahead_q < in_ahead + on_way) begin
+          if (ahead_q == in_ahead && u_dut.fetched_q[1]) assert (lowest(u_dut.u_ram.out_q) == marked_q);
+          else assert (lowest(u_dut.u_ram.read_q) == marked_q);
+        end else begin
+          assert (lowest(u_dut.u_ram.memory[2'(u_dut.read_q+in_ram_at)]) == marked_q);
+        end
+      end
+    end
+  end
+
+endmodule

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Proof of ls_spv_patch from its queue of answers to the frames, for any pauses and any number of frames. A beat is
+// given out exactly when it is taken in, with its `last` and `keep`; an output that was not taken stays. A frame that
+// is no reply to a kept request passes unchanged. In a reply, each 16-bit word of an item is that of its answer, and
+// every other word passes unchanged. The answers are used in the order of the queue, each once.
+// The proof of the queue is ls_spv_patch_answers_proof.
+//
+// Narrow: of the words of items, the lowest bit of each byte is compared. All else is at full width.
+//
+// The reference counts the bytes from the beginning of a beat to the end of the last item that it took: the items begin
+// 56 bytes after the beginning of the payload, as in xdp/root.h, each has 72 bytes, and a beat has 64.
+//
+// Assumed: a frame that waits stays the same, and so do the decision about it and the answers; no beat is taken without
+// a decision; a frame has all bytes of its items.
+
+module ls_spv_patch_proof
+  import ls_pkg::*;
+  import ls_pipeline_pkg::*;
+  import ls_spv_pkg::*;
+(
+    input logic clk_i,
+    input logic rst_ni,
+
+    input item_t item_i,
+    input block_t block_i,
+    input logic keep_i,
+
+    input logic decision_valid_i,
+    input logic is_roots_i,
+
+    input logic frame_valid_i,
+    input beat_t frame_i,
+    input logic frame_ready_i
+);
+
+  localparam int unsigned Words = BeatBytes / 2;
+
+  logic frame_ready, frame_valid;
+  beat_t frame;
+
+  ls_spv_patch #(
+      .Depth(4)
+  ) u_dut (
+      .clk_i,
+      .rst_ni,
+      .item_i,
+      .block_i,
+      .keep_i,
+      .decision_valid_i,
+      .is_roots_i,
+      .frame_valid_i,
+      .frame_ready_o(frame_ready),
+      .frame_i,
+      .frame_valid_o(frame_valid),
+      .frame_ready_i,
+      .frame_o(frame)
+  );
+
+  // ---- patches, from the answers that leave the queue ----
+
+  typedef struct packed {
+    logic is_end;
+    logic [4:0] beat;  // of the frame, modulo 32
+    logic [Words-1:0] mask;
+    logic [BeatBytes-1:0] data;  // lowest bit of each byte
+  } expected_t;
+
+  function automatic logic [71:0] lowest(input logic [8*72-1:0] bytes);
+    for (int unsigned at = 0; at < 72; at++) lowest[at] = bytes[8*at];
+  endfunction
+
+  // An answer was taken for the frame, and which was the last of them; the beat that the next patch is for.
+  logic has_item_q;
+  logic [4:0] beat_q;
+  logic is_last_q;
+  logic [71:0] item_q;
+
+  logic is_last, takes_answer, makes_patch;
+  // Bytes from the beginning of the beat to the end of the last item, or of the head before the first item.
+  logic signed [9:0] end_q, end_at;
+  logic [71:0] item;
+  expected_t expected;
+
+  assign is_last = u_dut.answer.is_last;
+  assign item = lowest({32'd0, u_dut.answer.height, u_dut.answer.hash, u_dut.answer.root});
+  assign takes_answer = u_dut.answer_valid && u_dut.answer_ready;
+  assign makes_patch = u_dut.patch_valid && u_dut.patch_ready;
+  assign end_at = has_item_q ? end_q :
+      10'sd98 + (u_dut.answer.is_vlan ? 10'sd4 : 10'sd0) + (u_dut.answer.is_v6 ? 10'sd20 : 10'sd0) - 10'sd64;
+
+  // The last item that was taken, and behind it the next one: bytes, and which of them are bytes of items.
+  logic [143:0] bytes, is_item;
+  logic [7:0] first_byte;  // of the beat
+  always_comb begin
+    first_byte = 8'(10'sd72 - end_at);
+    bytes = {item, item_q} >> first_byte;
+    is_item = {{72{!has_item_q || !is_last_q}}, {72{has_item_q}}} >> first_byte;
+    expected.beat = beat_q;
+    expected.data = bytes[BeatBytes-1:0];
+    for (int unsigned word = 0; word < Words; word++) expected.mask[word] = is_item[2*word];
+    // The last item that was taken is the last one of the frame, and ends in this beat.
+    expected.is_end = has_item_q && is_last_q && end_at <= 10'sd64;
+  end
+
+  // The answer that is needed begins in the beat.
+  logic needs_answer;
+  assign needs_answer = !has_item_q || (!is_last_q && end_at < 10'sd64);
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || (makes_patch && expected.is_end)) begin
+      has_item_q <= 1'b0;
+      beat_q <= 5'd1;
+    end else if (makes_patch) begin
+      beat_q <= beat_q + 1'b1;
+      end_q <= end_at + (takes_answer ? 10'sd72 : 10'sd0) - 10'sd64;
+      if (takes_answer) begin
+        has_item_q <= 1'b1;
+        item_q <= item;
+        is_last_q <= is_last;
+      end
+    end
+  end
+
+  // ---- patches on the way to the frames, at most two ----
+
+  expected_t first_q, second_q;
+  logic [1:0] waiting_q;
+  logic pops;
+  assign pops = u_dut.patched_valid && u_dut.patched_ready;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) waiting_q <= '0;
+    else waiting_q <= waiting_q + 2'(makes_patch) - 2'(pops);
+    if (pops) first_q <= second_q;
+    if (makes_patch) begin
+      if (waiting_q == 2'(pops)) first_q <= expected;
+      else second_q <= expected;
+    end
+  end
+
+  // ---- frames ----
+
+  logic is_start_q = 1'b1;
+  logic is_begun_q, is_done_q;  // the first beat has passed; all items have
+  logic [4:0] frame_beat_q;  // modulo 32
+  logic was_held_q, was_open_q, was_waiting_q, was_valid_q, is_roots_q, answer_waits_q;
+  beat_t was_frame_q, was_in_q;
+  logic [3+32+512-1:0] was_answer_q;
+  logic takes, is_patched;
+  logic [4:0] next_beat;  // beat of the frame that the next patch is for
+
+  assign takes = frame_valid && frame_ready_i;
+  assign is_patched = decision_valid_i && is_roots_i && is_begun_q && !is_done_q;
+  assign next_beat = is_begun_q && !is_done_q && is_roots_q ? frame_beat_q : 5'd1;
+
+  always_ff @(posedge clk_i) begin
+    is_start_q <= 1'b0;
+    was_waiting_q <= rst_ni && frame_valid && !frame_ready_i && decision_valid_i;
+    was_frame_q <= frame;
+    was_valid_q <= rst_ni && frame_valid_i && !frame_ready;
+    was_in_q <= frame_i;
+    was_open_q <= rst_ni && decision_valid_i && !(takes && frame_i.last);
+    is_roots_q <= is_roots_i;
+    answer_waits_q <= rst_ni && u_dut.answer_valid && !u_dut.answer_ready;
+    was_answer_q <= u_dut.answer;
+    if (!rst_ni) begin
+      is_begun_q <= 1'b0;
+      is_done_q <= 1'b0;
+      frame_beat_q <= '0;
+    end else if (takes) begin
+      is_begun_q <= !frame_i.last;
+      is_done_q <= !frame_i.last && (is_done_q || (is_patched && first_q.is_end));
+      frame_beat_q <= frame_i.last ? '0 : frame_beat_q + 1'b1;
+    end
+  end
+
+  // The patches in the skid buffer, as far as they are compared.
+  logic [BeatBytes-1:0] output_bits, spare_bits;
+  always_comb begin
+    for (int unsigned at = 0; at < BeatBytes; at++) begin
+      output_bits[at] = u_dut.u_skid.data_q.data[8*at];
+      spare_bits[at] = u_dut.u_skid.spare_q.data[8*at];
+    end
+  end
+
+  always_comb begin
+    assume (rst_ni == !is_start_q);
+    if (!is_start_q) begin
+      if (was_valid_q) assume (frame_valid_i && frame_i == was_in_q);
+      if (was_open_q) assume (decision_valid_i && is_roots_i == is_roots_q);
+      assume (decision_valid_i || !frame_ready_i);
+      if (answer_waits_q) assume (u_dut.answer_valid && u_dut.answer == was_answer_q);
+      assume (!(takes && is_patched && frame_i.last) || first_q.is_end);
+
+      assert ((frame_valid_i && frame_ready) == takes);
+      assert (frame.last == frame_i.last && frame.keep == frame_i.keep);
+      if (was_waiting_q) assert (frame_valid && frame == was_frame_q);
+      for (int unsigned word = 0; word < Words; word++) begin
+        if (!is_patched || !first_q.mask[word]) begin
+          if (frame_valid) assert (frame.data[16*word+:16] == frame_i.data[16*word+:16]);
+        end else if (frame_valid) begin
+          assert ({frame.data[16*word+8], frame.data[16*word]} == first_q.data[2*word+:2]);
+        end
+      end
+      if (frame_valid_i && !frame_valid) assert (is_patched && waiting_q == '0);
+      assert (takes_answer == (makes_patch && needs_answer));
+      if (takes && is_patched) assert (waiting_q != '0 && first_q.beat == frame_beat_q);
+      assert (pops == (takes && is_patched));
+
+      // For the induction: state of the module.
+      assert (u_dut.is_inside_q == has_item_q);
+      if (has_item_q) begin
+        assert (u_dut.current_q.is_last == is_last_q);
+        assert (lowest({32'd0, u_dut.current_q.height, u_dut.current_q.hash, u_dut.current_q.root}) == item_q);
+        assert (10'(u_dut.tail_q) == end_q && u_dut.tail_q < 7'd72);
+        assert (u_dut.tail_q[2:0] == 3'd2 || u_dut.tail_q[2:0] == 3'd6);
+      end else begin
+        assert (beat_q == 5'd1);
+      end
+      assert (u_dut.is_first_q == !is_begun_q && u_dut.is_done_q == is_done_q);
+      assert (!is_done_q || is_begun_q);
+      assert (!is_begun_q || was_open_q);
+      assert (is_begun_q || frame_beat_q == '0);
+      assert (waiting_q == 2'(u_dut.u_skid.valid_q) + 2'(u_dut.u_skid.spare_valid_q));
+      assert (u_dut.u_skid.valid_q || !u_dut.u_skid.spare_valid_q);
+      if (waiting_q != '0) begin
+        assert (u_dut.u_skid.data_q.is_end == first_q.is_end && u_dut.u_skid.data_q.mask == first_q.mask);
+        assert (first_q.beat == next_beat);
+        for (int unsigned word = 0; word < Words; word++) begin
+          if (first_q.mask[word])
+            assert (output_bits[2*word+:2] == first_q.data[2*word+:2]);
+        end
+      end
+      if (waiting_q == 2'd2) begin
+        assert (u_dut.u_skid.spare_q.is_end == second_q.is_end && u_dut.u_skid.spare_q.mask == second_q.mask);
+        assert (second_q.beat == (first_q.is_end ? 5'd1 : 5'(first_q.beat + 1'b1)));
+        for (int unsigned word = 0; word < Words; word++) begin
+          if (second_q.mask[word])
+            assert (spare_bits[2*word+:2] == second_q.data[2*word+:2]);
+        end
+        assert (beat_q == (second_q.is_end ? 5'd1 : 5'(second_q.beat + 1'b1)));
+      end else if (waiting_q == 2'd1) begin
+        assert (beat_q == (first_q.is_end ? 5'd1 : 5'(first_q.beat + 1'b1)));
+      end else begin
+        assert (beat_q == next_beat);
+      end
+    end
+  end
+
+endmodule
