@@ -6,6 +6,7 @@
 //! fast path writes a record before it releases the locks. A claim ends with the host process: the next host starts
 //! with [`Store::free`].
 
+use crate::AccountId;
 use crate::cell::{self, CellGuard};
 use crate::layout::{TransferCell, TransferSession};
 use crate::ledger::{Change, Session};
@@ -91,6 +92,11 @@ pub trait Claims: Debug {
     /// # Errors
     /// Fails as [`Self::claim`] does; in that case nothing was written.
     fn put_session(&self, slot: &Slot) -> io::Result<()>;
+
+    /// Tells the fast path that the host has written these accounts and sessions into the table in memory: they are
+    /// claimed, the fast path is paused, or it did not know the sessions. A fast path that answers from this memory
+    /// needs nothing.
+    fn shown(&self, _accounts: &[AccountId], _slots: &[u32]) {}
 
     /// Ends the claim: the fast path may change these cells and sessions again.
     ///

@@ -1,6 +1,10 @@
 //! The table of `transfer` in the RAM of the RTL: the commands that copy a store into it, and its responses and
 //! records.
 
+mod table;
+
+pub use table::{NicClaims, NicFollower, NicPort, NicWriter, begin, geometry, lease_of, wait};
+
 use crate::AccountId;
 use crate::layout::{TransferCell, TransferPaper, TransferSession};
 use crate::ring::Record;

@@ -5,9 +5,13 @@
 
 #[cfg(feature = "rtl")]
 mod nic;
+#[cfg(feature = "rtl")]
+mod transfer;
 
 #[cfg(feature = "rtl")]
 pub use nic::RtlDatapath;
+#[cfg(feature = "rtl")]
+pub use transfer::{TransferNic, TransferNicDatapath};
 
 use crate::frames::FrameService;
 use crate::spv::Spv;
@@ -136,7 +140,7 @@ impl RtlService for Transfer {
 }
 
 /// Returns true if the RTL forwards this request because of its native operation.
-fn is_other_op<S: RtlService>(request: &[u8]) -> bool {
+pub(crate) fn is_other_op<S: RtlService>(request: &[u8]) -> bool {
     !S::is_paper(request)
         && native::is_native(request)
         && request[3] & NATIVE_REPLY_BIT == 0

@@ -6,8 +6,10 @@
 
 pub mod column;
 pub mod pcap;
+pub mod spv;
 pub mod transfer;
 
+use lineside_wire::endpoint;
 use serde::{Deserialize, Deserializer, de::Error};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -78,6 +80,19 @@ pub struct Endpoint {
     pub addresses: Vec<IpAddr>,
     /// Broadcast address of the subnet of the first IPv4 address.
     pub broadcast: Ipv4Addr,
+}
+
+impl Endpoint {
+    /// Returns the interface; `None` if it has no room for the addresses. `loopback` is true if the interface is `lo`.
+    pub fn interface(&self, loopback: bool) -> Option<endpoint::Endpoint> {
+        let mut endpoint = endpoint::Endpoint::new(self.mac.0, loopback, &self.addresses)?;
+        for address in &self.addresses {
+            if let IpAddr::V4(v4) = address {
+                endpoint.set_broadcast(*v4, self.broadcast);
+            }
+        }
+        Some(endpoint)
+    }
 }
 
 /// Tip of the best chain.

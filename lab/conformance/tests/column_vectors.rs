@@ -59,15 +59,8 @@ fn geometry(file: &File) -> Geometry {
 }
 
 fn endpoint(file: &File) -> Endpoint {
-    let (own, addresses) = (&file.endpoint, &file.endpoint.addresses);
-    let mut endpoint =
-        Endpoint::new(own.mac.0, false, addresses).expect("the vectors' addresses fit an endpoint");
-    for address in addresses {
-        if let IpAddr::V4(v4) = address {
-            endpoint.set_broadcast(*v4, own.broadcast);
-        }
-    }
-    endpoint
+    let endpoint = file.endpoint.interface(false);
+    endpoint.expect("the vectors' addresses fit an endpoint")
 }
 
 fn name(text: &str) -> ColumnName {

@@ -5,18 +5,16 @@ mod table;
 use lineside_conformance::diff::Datapath;
 use lineside_conformance::frames::native as native_datapath;
 use lineside_conformance::native::NativeDatapath;
-use lineside_conformance::vectors::{Chain, ExpectedVerdict, File, Lease, Vector};
+use lineside_conformance::vectors::spv::fill;
+use lineside_conformance::vectors::{ExpectedVerdict, File, Vector};
 use lineside_fastpath::{
     DropReason, FrameHandler, FrameVerdict, Host, Readers, Reply, Source, Verdict, lease,
 };
 use lineside_net::{SocketDatapath, SocketOptions};
-use lineside_spv::chain::Tip;
 use lineside_spv::datapath as spv;
 use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::host::SpvHost;
 use lineside_spv::store::{Geometry, Store};
-use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
-use lineside_spv_proof::Tree;
 use lineside_testkit::skipped;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{SPV_PORT, SpvCounter};
@@ -44,49 +42,8 @@ fn geometry(file: &File) -> Geometry {
 }
 
 fn endpoint(file: &File) -> Endpoint {
-    let (own, addresses) = (&file.endpoint, &file.endpoint.addresses);
-    let mut endpoint = Endpoint::new(own.mac.0, file.state.loopback, addresses)
-        .expect("the vectors' addresses fit an endpoint");
-    for address in addresses {
-        if let std::net::IpAddr::V4(v4) = address {
-            endpoint.set_broadcast(*v4, own.broadcast);
-        }
-    }
-    endpoint
-}
-
-/// Brings an empty store into the state of a vector file.
-fn fill(file: &File, store: &Arc<Store>) -> StoreWriter {
-    let mut writer = StoreWriter::new(Arc::clone(store));
-    writer.begin();
-    let tip = Tip {
-        hash: file.tip.hash.0,
-        height: file.tip.height,
-    };
-    writer.commit(&tip, 1);
-    for block in &file.blocks {
-        let ticket = writer.admit(&BlockRef {
-            hash: block.hash.0,
-            root: block.root.0,
-            height: block.height,
-        });
-        for (index, txid) in (0..).zip(&block.fastpath) {
-            writer.fill(&txid.0, ticket, index);
-        }
-        if block.tree {
-            let txids: Vec<_> = block.txids().collect();
-            let tree = Tree::new(&txids).expect("transactions");
-            assert!(writer.fill_tree(ticket, &block.header.0, &tree));
-        }
-    }
-    match file.state.lease {
-        Lease::Valid => lease::renew(&store.control().lease_until_ns, 1 << 40),
-        Lease::Over => lease::end(&store.control().lease_until_ns),
-    }
-    if file.state.chain == Chain::Changing {
-        writer.begin();
-    }
-    writer
+    let endpoint = file.endpoint.interface(file.state.loopback);
+    endpoint.expect("the vectors' addresses fit an endpoint")
 }
 
 /// Datapath that processes whole frames, with its counters.

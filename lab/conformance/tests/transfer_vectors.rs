@@ -1,228 +1,35 @@
 //! Tests that run `vectors/transfer` through every datapath that processes whole frames together with the host, and
 //! through the host alone.
 
-#[allow(dead_code, reason = "its pair of interfaces is for other tests")]
-use k256::ecdsa::SigningKey;
 use lineside_conformance::frames::{Datapath, DatapathKind};
 use lineside_conformance::transfer::FrameDatapath;
-use lineside_conformance::vectors::transfer::{Disk, File, Mode, Vector};
+use lineside_conformance::vectors::transfer::{File, Mode, NOW_S, Vector, VectorHost, geometry};
 use lineside_conformance::vectors::{ExpectedVerdict, Lease};
 use lineside_fastpath::{
-    BatchHost, BatchRequest, DropReason, FrameVerdict, PAYLOAD_BYTES_MAX, Readers,
-    RequestOutcome as HostSaid, Source, lease,
+    BatchHost, BatchRequest, DropReason, FrameVerdict, PAYLOAD_BYTES_MAX, RequestOutcome as HostSaid, Source,
+    lease,
 };
-use lineside_journal::{Options, SimDisk};
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_testkit::cpu;
 use lineside_testkit::skipped;
-use lineside_transfer::claims::StoreClaims;
-use lineside_transfer::datapath as transfer;
 use lineside_transfer::fastpath::TransferFastPath;
-use lineside_transfer::host::{Executing, Host, SealPolicy, SessionPolicy, Setup, audit};
-use lineside_transfer::ledger::Limits;
-use lineside_transfer::store::{self, Geometry, Range, Store};
-use lineside_transfer::writer::StoreWriter;
+use lineside_transfer::store::Store;
 use lineside_wire::endpoint::Endpoint;
-use lineside_wire::{TRANSFER_OP_OPEN, TRANSFER_PORT, TransferCounter, frame, native};
+use lineside_wire::{TRANSFER_PORT, TransferCounter, frame};
 use lineside_xdp::XdpError;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::{IpAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use zerocopy::IntoBytes;
-
-const NOW_S: u64 = 1_800_000_000;
-const LEASE_NS: u64 = 1 << 40;
 
 fn files() -> Vec<File> {
     lineside_conformance::vectors::transfer::load().unwrap_or_else(|fault| panic!("{fault}"))
 }
 
-fn geometry(file: &File) -> Geometry {
-    let range = |text: &String| {
-        let (address, bits) = text.split_once('/').unwrap_or((text, ""));
-        let address: IpAddr = address.parse().expect("an address");
-        let longest = if address.is_ipv4() { 32 } else { 128 };
-        Range {
-            address,
-            prefix_bits: bits.parse().unwrap_or(longest),
-        }
-    };
-    Geometry {
-        account_bits: file.state.account_bits,
-        sessions: file.state.sessions_max,
-        rings: transfer::rings().expect("CPUs"),
-        ring_bits: file.state.ring_bits,
-        mode: match file.state.mode {
-            Mode::Durable => store::Mode::Durable,
-            Mode::Express => store::Mode::Express,
-        },
-        paper_format: file.state.paper_format,
-        require_signature: file.state.require_signature,
-        issuers: file.state.issuers.iter().map(range).collect(),
-    }
-}
-
 fn endpoint(file: &File) -> Endpoint {
-    let (own, addresses) = (&file.endpoint, &file.endpoint.addresses);
-    let mut endpoint = Endpoint::new(own.mac.0, file.state.loopback, addresses)
-        .expect("the vectors' addresses fit an endpoint");
-    for address in addresses {
-        if let IpAddr::V4(v4) = address {
-            endpoint.set_broadcast(*v4, own.broadcast);
-        }
-    }
-    endpoint
-}
-
-/// Host of a vector file, over the store of a fast path.
-struct Behind {
-    host: Host<SimDisk>,
-    disk: SimDisk,
-    key: SigningKey,
-    store: Arc<Store>,
-    readers: Readers,
-}
-
-impl Behind {
-    fn new(file: &File, store: &Arc<Store>, kernel: bool) -> Self {
-        let (disk, key) = (SimDisk::new(1), SigningKey::from_slice(&[7; 32]).expect("a key"));
-        // Random numbers for the host: first the one that it draws for itself, then the tokens of the file, then
-        // arbitrary ones.
-        let tokens: Arc<Mutex<VecDeque<u64>>> = Arc::default();
-        let (drawn, mut other) = (Arc::clone(&tokens), 0x1000);
-        let random = move || {
-            other += 1;
-            drawn.lock().expect("tokens").pop_front().unwrap_or(other)
-        };
-        let (is_express, readers) = (file.state.mode == Mode::Express, Readers::new(kernel));
-        let setup = Setup {
-            limits: Limits {
-                accounts: file.state.accounts_max,
-                sessions: file.state.sessions_max,
-                pendings: 1 << 20,
-                keys: 1 << 20,
-                key_window_s: 3600,
-            },
-            seal: SealPolicy::default(),
-            // The file says how many sessions may exist; the limit by address must not be lower.
-            sessions: SessionPolicy {
-                trusted: vec![Range {
-                    address: std::net::Ipv6Addr::UNSPECIFIED.into(),
-                    prefix_bits: 0,
-                }],
-                ..SessionPolicy::default()
-            },
-            issuer_keys: Vec::new(),
-            key_table_bytes: lineside_transfer::signed::TABLE_BYTES,
-            express: is_express.then(|| Executing {
-                readers: readers.clone(),
-                lease_ns: LEASE_NS,
-                claims: Arc::new(StoreClaims::new(Arc::clone(store))),
-            }),
-        };
-        let options = Options {
-            segment_bytes: 64 << 10,
-            record_bytes_max: 8 << 10,
-            group_bytes_max: 32 << 10,
-            ..Options::default()
-        };
-        let (host, _) = Host::open(
-            disk.clone(),
-            options,
-            setup,
-            key.clone(),
-            Box::new(random),
-            Arc::clone(store),
-            Box::new(StoreWriter::new(Arc::clone(store))),
-        )
-        .expect("an empty disk");
-        lease::renew(&store.control().lease_until_ns, LEASE_NS);
-        let mut behind = Self {
-            host,
-            disk,
-            key,
-            store: Arc::clone(store),
-            readers,
-        };
-        let all = file.state.sessions.iter().map(|token| hex(token));
-        tokens.lock().expect("tokens").extend(all);
-        for (slot, token) in file.state.sessions.iter().enumerate() {
-            behind.open(file.state.opener, slot as u32, hex(token));
-        }
-        if file.state.disk == Disk::Full {
-            behind.fill_disk();
-        }
-        behind
-    }
-
-    fn ask(&mut self, at_s: u64, from: Source, payload: &[u8]) -> HostSaid {
-        let said = self.host.group(NOW_S + at_s, &[BatchRequest { from, payload }]);
-        said.into_iter().next().unwrap_or_default()
-    }
-
-    fn open(&mut self, address: IpAddr, slot: u32, token: u64) {
-        let from = Source {
-            address,
-            port: slot as u16 + 1,
-        };
-        let mut packet = [
-            native::request_header(TRANSFER_OP_OPEN, 0, 40).as_bytes(),
-            &[0; 40],
-        ]
-        .concat();
-        let challenge = self.ask(0, from, &packet).reply.expect("a challenge");
-        packet[16..32].copy_from_slice(&challenge[16..32]);
-        let granted = self.ask(0, from, &packet).reply.expect("a session");
-        assert_eq!(granted[4..6], [0, 0], "no session");
-        assert_eq!(granted[32..40], token.to_be_bytes());
-        assert_eq!(granted[48..52], slot.to_be_bytes());
-    }
-
-    /// Fills the journal's disk.
-    fn fill_disk(&mut self) {
-        self.disk.set_capacity_bytes(Some(self.disk.used_bytes()));
-        let from = Source {
-            address: [10, 0, 0, 9].into(),
-            port: 9,
-        };
-        // The requests are a CREATE, then ISSUE of 0 again and again, until one is refused because the disk is full.
-        for command in std::iter::once(1).chain(std::iter::repeat(2)) {
-            let mut packet = [0; 20];
-            (packet[3], packet[8]) = (command, 0xf0);
-            let reply = self.ask(0, from, &packet).reply.expect("an answer");
-            if reply[0] & 0x80 != 0 {
-                assert_eq!(reply[16..20], [0, 0, 0, 8], "busy");
-                return;
-            }
-        }
-    }
-
-    /// Checks at the end that the journal has all operations, and that its replay gives the same state.
-    fn check(&mut self) {
-        self.host.drain();
-        assert_eq!((self.host.failed(), self.host.unjournaled()), (None, 0));
-        let ledger = self.host.ledger();
-        assert_eq!(ledger.sum_of_balances(), ledger.issued());
-        for (id, account) in ledger.accounts() {
-            let Some(index) = self.store.find(id) else {
-                panic!("{id} is not in the fast path");
-            };
-            let found = self.store.cells.as_slice()[index].balance.load(Relaxed);
-            assert_eq!(found, account.holding.balance, "{id}");
-        }
-        let told = audit(&self.disk, *self.key.verifying_key()).expect("an audit");
-        assert_eq!(
-            (told.operations, told.balances),
-            (ledger.number(), ledger.sum_of_balances()),
-            "the journal replays to another state"
-        );
-    }
-}
-
-fn hex(token: &str) -> u64 {
-    u64::from_str_radix(token, 16).expect("16 hex digits")
+    let endpoint = file.endpoint.interface(file.state.loopback);
+    endpoint.expect("the vectors' addresses fit an endpoint")
 }
 
 /// Returns the names of the counters that increased.
@@ -248,7 +55,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, expected: T, found: T) -> Re
 /// Compares the host's verdict on `payload` with the expected verdict.
 fn hold_host(
     vector: &Vector,
-    behind: &mut Behind,
+    behind: &mut VectorHost,
     from: Source,
     payload: &[u8],
     chosen: &mut Vec<u8>,
@@ -272,10 +79,21 @@ fn hold_host(
     }
 }
 
+/// Datapath with counters.
+trait Counted: Datapath {
+    fn counters(&mut self) -> Result<Vec<u64>, XdpError>;
+}
+
+impl Counted for FrameDatapath {
+    fn counters(&mut self) -> Result<Vec<u64>, XdpError> {
+        Self::counters(self)
+    }
+}
+
 fn hold_one(
     vector: &Vector,
-    datapath: &mut FrameDatapath,
-    behind: &mut Behind,
+    datapath: &mut dyn Counted,
+    behind: &mut VectorHost,
     chosen: &mut Vec<u8>,
 ) -> Result<(), String> {
     let kernel = |error: XdpError| error.to_string();
@@ -341,7 +159,7 @@ fn hold(file: &File, kind: DatapathKind) -> Result<Option<usize>, String> {
         }
         opened => opened.map_err(|error| error.to_string())?,
     };
-    let mut behind = Behind::new(file, &store, kind == DatapathKind::Xdp);
+    let mut behind = VectorHost::new(file, &store, kind == DatapathKind::Xdp);
     let mut chosen = Vec::new();
     for vector in &file.vectors {
         if file.state.lease == Lease::Over {
@@ -383,6 +201,75 @@ fn all(name: &str, kind: DatapathKind) {
     }
 }
 
+/// The simulated NIC with its host. The files in which the host leaves the records in a ring of a few places are left
+/// out: the NIC has its own places, and is without a lease while the ring of the host has little room.
+#[cfg(feature = "rtl")]
+mod rtl {
+    use super::*;
+    use lineside_conformance::rtl::{TransferNic, TransferNicDatapath};
+    use lineside_fastpath::Readers;
+    use lineside_transfer::nic::{self, NicClaims, NicPort, NicWriter};
+    use lineside_transfer::paper::PaperRequest;
+    use lineside_wire::native;
+
+    impl Counted for TransferNicDatapath {
+        fn counters(&mut self) -> Result<Vec<u64>, XdpError> {
+            Ok(self.0.counters())
+        }
+    }
+
+    /// Returns the vector as the RTL must answer it: it forwards some native requests, which the host then answers with
+    /// the same bytes.
+    fn on_rtl(vector: &Vector) -> Vector {
+        let request = &vector.request.0;
+        let mut vector = vector.clone();
+        let is_native = native::is_native(request) && PaperRequest::parse(request).is_none();
+        if vector.fastpath == ExpectedVerdict::Reply && is_native && !nic::answers(request) {
+            vector.fastpath = ExpectedVerdict::Forward;
+            vector.host = Some(ExpectedVerdict::Reply);
+            vector.counts = vec!["forwarded".into()];
+        }
+        vector
+    }
+
+    fn hold(file: &File) -> Result<usize, String> {
+        let store = Arc::new(Store::anonymous(&nic::geometry(geometry(file))).expect("memory"));
+        if file.state.account_bits == 1 {
+            // With a key of 0, all accounts have the same two buckets, as in a table for eight accounts.
+            store.control().key.iter().for_each(|word| word.store(0, Relaxed));
+        }
+        let own = Arc::new(TransferNic::new(&store, &endpoint(file)).map_err(|error| error.to_string())?);
+        let port = || Arc::clone(&own) as Arc<dyn NicPort>;
+        let claims = Arc::new(NicClaims::new(Arc::clone(&store), port()));
+        let fill = Box::new(NicWriter::new(Arc::clone(&store), port()));
+        let mut behind = VectorHost::with(file, &store, Readers::new(false), claims, fill);
+        own.add(&nic::table_commands(&store));
+        let (mut datapath, mut chosen) = (TransferNicDatapath(Arc::clone(&own)), Vec::new());
+        for vector in &file.vectors {
+            if file.state.lease == Lease::Over {
+                lease::end(&store.control().lease_until_ns);
+            }
+            hold_one(&on_rtl(vector), &mut datapath, &mut behind, &mut chosen)
+                .map_err(|fault| format!("{}.toml: {:?}: {fault}", file.name, vector.what))?;
+            behind.host.drain();
+            own.check()
+                .map_err(|fault| format!("{}.toml: after {:?}: {fault}", file.name, vector.what))?;
+        }
+        behind.check();
+        Ok(file.vectors.len())
+    }
+
+    #[test]
+    fn the_simulated_nic_and_its_host_give_the_replies_of_the_vectors() {
+        let mut ran = 0;
+        for file in files().iter().filter(|file| file.state.drains) {
+            ran += hold(file).unwrap_or_else(|fault| panic!("{fault}"));
+        }
+        println!("the simulated NIC: {ran} vectors");
+        assert!(ran > 100, "{ran} vectors");
+    }
+}
+
 #[test]
 fn the_model_gives_the_replies_of_the_vectors() {
     all("the Rust model", DatapathKind::Socket);
@@ -408,7 +295,7 @@ fn the_host_without_a_fast_path_gives_the_replies_of_the_vectors() {
             continue;
         }
         let store = Arc::new(Store::anonymous(&geometry(&file)).expect("memory"));
-        let mut behind = Behind::new(&file, &store, false);
+        let mut behind = VectorHost::new(&file, &store, false);
         let mut chosen = Vec::new();
         for vector in file.vectors.iter().filter(|vector| vector.host.is_some()) {
             let payload = vector.payload(&chosen);
@@ -425,7 +312,7 @@ fn the_host_without_a_fast_path_gives_the_replies_of_the_vectors() {
 
 /// Host with sockets, whose clock shows the times of the vectors.
 struct TimedHost {
-    behind: Arc<Mutex<Behind>>,
+    behind: Arc<Mutex<VectorHost>>,
     at_s: Arc<AtomicU64>,
 }
 
@@ -483,7 +370,7 @@ fn is_about_payloads(file: &File) -> bool {
 
 fn over_sockets(file: &File) -> Result<usize, String> {
     let store = Arc::new(Store::anonymous(&geometry(file)).expect("memory"));
-    let behind = Behind::new(file, &store, false);
+    let behind = VectorHost::new(file, &store, false);
     if file.state.lease == Lease::Over {
         lease::end(&store.control().lease_until_ns);
     }

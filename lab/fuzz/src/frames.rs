@@ -6,12 +6,10 @@ use lineside_conformance::frames::native;
 use lineside_conformance::native::NativeDatapath;
 use lineside_conformance::spv::Spv;
 use lineside_conformance::vectors::File;
+use lineside_conformance::vectors::spv::fill;
 use lineside_fastpath::{DropReason, FrameHandler, FrameVerdict, lease};
-use lineside_spv::chain::Tip;
 use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::store::{Geometry, Store};
-use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
-use lineside_spv_proof::Tree;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::frame::{self, Addressing, Datagram};
 use lineside_wire::{SPV_PORT, csum};
@@ -219,29 +217,8 @@ fn endpoint(kind: u8) -> Endpoint {
 impl Rig {
     fn new(kind: u8) -> Self {
         let store = Arc::new(Store::anonymous(&GEOMETRY).expect("memory"));
-        let mut writer = StoreWriter::new(Arc::clone(&store));
-        let file = &*HELD;
-        let tip = Tip {
-            hash: file.tip.hash.0,
-            height: file.tip.height,
-        };
-        writer.begin();
-        writer.commit(&tip, 1);
-        for block in &file.blocks {
-            let ticket = writer.admit(&BlockRef {
-                hash: block.hash.0,
-                root: block.root.0,
-                height: block.height,
-            });
-            for (index, txid) in (0..).zip(&block.fastpath) {
-                writer.fill(&txid.0, ticket, index);
-            }
-            if block.tree {
-                let txids: Vec<_> = block.txids().collect();
-                let tree = Tree::new(&txids).expect("transactions");
-                assert!(writer.fill_tree(ticket, &block.header.0, &tree));
-            }
-        }
+        // `set` writes the lease and the epoch.
+        let _writer = fill(&HELD, &store);
         let endpoint = endpoint(kind);
         let datapath = native::<Spv>(&store, &GEOMETRY, &endpoint, SPV_PORT).expect("memory");
         Self {

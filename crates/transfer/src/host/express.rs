@@ -537,11 +537,11 @@ impl<D: Disk> Host<D> {
                 changes.iter().map(|change| change.account).collect()
             }
         };
-        for id in changed {
-            let last = self.ledger.account(&id).and_then(|account| account.last);
-            show_last(&self.store, &id, last.as_ref());
+        for id in &changed {
+            let last = self.ledger.account(id).and_then(|account| account.last);
+            show_last(&self.store, id, last.as_ref());
         }
-        for slot in slots {
+        for slot in slots.iter().copied() {
             let session = self.ledger.session(slot);
             match &express.phase {
                 Phase::Claimed(claimed) if claimed.slots.contains(&slot) => {
@@ -550,6 +550,8 @@ impl<D: Disk> Host<D> {
                 _ => show_session(&self.store, slot, session),
             }
         }
+        let slots: Vec<u32> = slots.into_iter().collect();
+        claims.shown(&changed.into_iter().collect::<Vec<_>>(), &slots);
         if let Err(error) = result {
             // The change is in the journal, and the next start of the server publishes it.
             self.failed = Some(format!(

@@ -1,19 +1,19 @@
-//! Writes the vectors of `spv` as captures, in the form that the test suites of FPGA shells read: one folder for each
-//! vector, with the frame that goes in and the frames that must come out.
+//! Writes the vectors of `spv` and `transfer` as captures, in the form that the test suites of FPGA shells read: one
+//! folder for each vector, with the frame that goes in and the frames that must come out.
 
-use super::{Chain, ExpectedVerdict, File, Lease, Vector, load};
-use crate::rtl::{NAME, RtlService, setup_commands};
+pub mod transfer;
+
+use super::spv::fill;
+use super::{ExpectedVerdict, File, Lease, Vector, load};
+use crate::rtl::{is_other_op, setup_commands};
 use crate::spv::Spv;
 use lineside_capture::Writer;
-use lineside_fastpath::lease;
-use lineside_spv::chain::Tip;
 use lineside_spv::store::{Geometry, Store};
-use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
+use lineside_spv::writer::StoreWriter;
+use lineside_wire::SPV_PORT;
 use lineside_wire::endpoint::Endpoint;
-use lineside_wire::{AnsweredOp, SPV_PORT, native};
 use std::fs;
 use std::io;
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,7 +24,8 @@ pub const PACKETS_IN: &str = "packets_in.pcap";
 pub const EXPECTED: &str = "expected.pcap";
 /// Name of the capture with the frames that go to the host: the unchanged frame, or none.
 pub const EXPECTED_HOST: &str = "expected_host.pcap";
-/// Name of the file with the commands that bring the NIC into the state of a vector file.
+/// Name of the files with commands. The one of a vector file brings the NIC into the state before its first vector; the
+/// one of a vector of `transfer` has the commands before its frame.
 pub const COMMANDS: &str = "commands.bin";
 
 /// Time of all frames, in nanoseconds since 1970: one second, because some readers refuse 0.
@@ -43,6 +44,13 @@ pub struct Written {
     pub replies: usize,
 }
 
+impl Written {
+    fn add(&mut self, left: &Expected) {
+        self.vectors += 1;
+        self.replies += usize::from(left.network.is_some());
+    }
+}
+
 /// Frames that leave the NIC for one vector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
@@ -55,27 +63,34 @@ pub struct Expected {
 /// Returns the frames that the RTL must give for a vector. It forwards the native operations that `spec/` does not list
 /// for it.
 pub fn expected(vector: &Vector) -> Expected {
-    let frame = vector.frame();
-    let request = &vector.request.0;
-    let is_other_op = !Spv::is_paper(request)
-        && native::is_native(request)
-        && !Spv::FAST_PATH.answers(NAME, AnsweredOp::Native(request[3]));
-    match &vector.fastpath {
-        ExpectedVerdict::Reply if !is_other_op => Expected {
-            network: vector.reply_frame(),
+    let is_other = is_other_op::<Spv>(&vector.request.0);
+    expected_frames(&vector.fastpath, is_other, &vector.frame(), vector.reply_frame())
+}
+
+/// Returns the frames for a request with this verdict. `is_other` is true if the RTL does not answer its operation.
+fn expected_frames(
+    verdict: &ExpectedVerdict,
+    is_other: bool,
+    frame: &[u8],
+    reply: Option<Vec<u8>>,
+) -> Expected {
+    match verdict {
+        ExpectedVerdict::Reply if !is_other => Expected {
+            network: reply,
             host: None,
         },
         ExpectedVerdict::Reply | ExpectedVerdict::Forward => Expected {
             network: None,
-            host: Some(frame),
+            host: Some(frame.to_vec()),
         },
         ExpectedVerdict::Drop(_) => Expected::default(),
     }
 }
 
-/// Returns the name of the folder of vector `number` of a file: the number, and its name in letters, digits and dashes.
-pub fn folder_name(number: usize, vector: &Vector) -> String {
-    let words = vector.what.split(|letter: char| !letter.is_ascii_alphanumeric());
+/// Returns the name of the folder of vector `number` of a file: the number, and the vector's name in letters, digits
+/// and dashes.
+pub fn folder_name(number: usize, what: &str) -> String {
+    let words = what.split(|letter: char| !letter.is_ascii_alphanumeric());
     let words: Vec<_> = words.filter(|word| !word.is_empty()).take(8).collect();
     format!("{number:03}-{}", words.join("-").to_lowercase())
 }
@@ -91,18 +106,21 @@ pub fn write(out: &Path) -> io::Result<Written> {
         fs::create_dir_all(&folder)?;
         fs::write(folder.join(COMMANDS), commands(&file)?)?;
         for (number, vector) in file.vectors.iter().enumerate() {
-            let folder = folder.join(folder_name(number, vector));
+            let folder = folder.join(folder_name(number, &vector.what));
             fs::create_dir_all(&folder)?;
-            let Expected { network, host } = expected(vector);
-            written.replies += usize::from(network.is_some());
-            write_frame(&folder.join(PACKETS_IN), Some(&vector.frame()))?;
-            write_frame(&folder.join(EXPECTED), network.as_deref())?;
-            write_frame(&folder.join(EXPECTED_HOST), host.as_deref())?;
-            written.vectors += 1;
+            let left = expected(vector);
+            write_frames(&folder, &vector.frame(), &left)?;
+            written.add(&left);
         }
         written.files += 1;
     }
     Ok(written)
+}
+
+fn write_frames(folder: &Path, frame: &[u8], left: &Expected) -> io::Result<()> {
+    write_frame(&folder.join(PACKETS_IN), Some(frame))?;
+    write_frame(&folder.join(EXPECTED), left.network.as_deref())?;
+    write_frame(&folder.join(EXPECTED_HOST), left.host.as_deref())
 }
 
 fn write_frame(path: &Path, frame: Option<&[u8]>) -> io::Result<()> {
@@ -132,20 +150,13 @@ fn commands(file: &File) -> io::Result<Vec<u8>> {
 /// # Errors
 /// The addresses do not fit an endpoint.
 pub fn endpoint(file: &File) -> io::Result<Endpoint> {
-    let own = &file.endpoint;
-    let endpoint = Endpoint::new(own.mac.0, file.state.loopback, &own.addresses);
-    let mut endpoint = endpoint.ok_or_else(|| {
-        io::Error::other(format!(
-            "{}: an interface has no room for these addresses",
-            file.name
-        ))
-    })?;
-    for address in &own.addresses {
-        if let IpAddr::V4(v4) = address {
-            endpoint.set_broadcast(*v4, own.broadcast);
-        }
-    }
-    Ok(endpoint)
+    interface(&file.name, &file.endpoint, file.state.loopback)
+}
+
+/// Returns the interface of the vectors of the file `name`.
+fn interface(name: &str, own: &super::Endpoint, loopback: bool) -> io::Result<Endpoint> {
+    own.interface(loopback)
+        .ok_or_else(|| io::Error::other(format!("{name}: an interface has no room for these addresses")))
 }
 
 /// Returns a store in the state of a vector file, and its writer, which must live as long as the store is used. The
@@ -165,29 +176,6 @@ pub fn filled(file: &File) -> io::Result<(Arc<Store>, StoreWriter)> {
     for (place, word) in store.control().key.iter().enumerate() {
         word.store(2 * place as u64 + 1, Relaxed);
     }
-    let mut writer = StoreWriter::new(Arc::clone(&store));
-    writer.begin();
-    let tip = Tip {
-        hash: file.tip.hash.0,
-        height: file.tip.height,
-    };
-    writer.commit(&tip, 1);
-    for block in &file.blocks {
-        let ticket = writer.admit(&BlockRef {
-            hash: block.hash.0,
-            root: block.root.0,
-            height: block.height,
-        });
-        for (index, txid) in (0..).zip(&block.fastpath) {
-            writer.fill(&txid.0, ticket, index);
-        }
-    }
-    match file.state.lease {
-        Lease::Valid => lease::renew(&store.control().lease_until_ns, 1 << 40),
-        Lease::Over => lease::end(&store.control().lease_until_ns),
-    }
-    if file.state.chain == Chain::Changing {
-        writer.begin();
-    }
+    let writer = fill(file, &store);
     Ok((store, writer))
 }

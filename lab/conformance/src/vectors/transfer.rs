@@ -1,5 +1,9 @@
 //! Vectors of `vectors/transfer`: sequences of requests, each of which changes the state for the next ones.
 
+mod host;
+
+pub use host::{NOW_S, VectorHost, geometry};
+
 use crate::vectors::{Bytes, Endpoint, ExpectedVerdict, Lease};
 use serde::Deserialize;
 use std::net::IpAddr;
