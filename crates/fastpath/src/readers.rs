@@ -11,6 +11,17 @@ pub struct Readers {
     list: Arc<Mutex<Vec<Arc<AtomicU64>>>>,
     /// True if BPF programs read the same table.
     kernel: bool,
+    /// Wait for a device that answers, too.
+    device: Option<Device>,
+}
+
+#[derive(Clone)]
+struct Device(Arc<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Device")
+    }
 }
 
 /// One registered thread that answers requests. Dropping the value removes the thread from the list.
@@ -27,7 +38,15 @@ impl Readers {
         Self {
             list: Arc::default(),
             kernel,
+            device: None,
         }
+    }
+
+    /// Adds a device that answers. `wait` returns when the device has sent every answer that it began before the call.
+    #[must_use]
+    pub fn with_device(mut self, wait: Arc<dyn Fn() + Send + Sync>) -> Self {
+        self.device = Some(Device(wait));
+        self
     }
 
     /// Registers the calling thread.
@@ -55,6 +74,9 @@ impl Readers {
             while pin_count & 1 == 1 && reader.load(Ordering::Acquire) == pin_count {
                 std::thread::sleep(Duration::from_micros(20));
             }
+        }
+        if let Some(Device(wait)) = &self.device {
+            wait();
         }
         if self.kernel {
             const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;

@@ -9,8 +9,8 @@ use crate::version;
 use anyhow::{Context, bail};
 use lineside_service::config::UsageError;
 use lineside_service::{
-    DatapathConfig, Endpoint, NicAttachment, Running, Service, ServiceDef, ServiceStatus, Snapshot,
-    StartContext, StatusBuilder, XdpAttachment,
+    DatapathConfig, Endpoint, NicAttachment, NicProgram, Running, Service, ServiceDef, ServiceStatus,
+    Snapshot, StartContext, StatusBuilder, XdpAttachment,
 };
 use lineside_util::data_dir::{self, Watch};
 use lineside_util::process_use::ProcessUse;
@@ -255,16 +255,24 @@ fn open_nic(
     datapath: &DatapathConfig,
     warnings: &mut Vec<String>,
 ) -> anyhow::Result<Option<Arc<NicAttachment>>> {
-    let programs = enabled.iter().filter_map(|one| one.service.nic_program());
-    let nic = NicAttachment::open(datapath, programs.collect())?;
+    let programs: Vec<_> = enabled
+        .iter()
+        .filter_map(|one| one.service.nic_program())
+        .collect();
+    let nic = NicAttachment::open(datapath, programs.clone())?;
     if nic.is_some() {
-        let others = enabled
-            .iter()
-            .filter(|one| has_fast_path(&*one.service) && one.service.nic_program().is_none());
+        let (in_nic, _) = NicProgram::split(programs);
+        let others = enabled.iter().filter(|one| {
+            let own = one.service.nic_program();
+            has_fast_path(&*one.service) && !own.is_some_and(|own| in_nic.contains(&own))
+        });
         warnings.extend(others.map(|one| {
+            let why = match one.service.nic_program() {
+                Some(_) => "is not the service of the simulated NIC, which has one service",
+                None => "has no fast path in the RTL yet",
+            };
             format!(
-                "{} has no fast path in the RTL yet, so its fast path runs on the socket datapath, and it is not at \
-                 the TAP device",
+                "{} {why}, so its fast path runs on the socket datapath, and it is not at the TAP device",
                 one.name
             )
         }));

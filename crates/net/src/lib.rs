@@ -359,6 +359,30 @@ impl SocketDatapath {
         Self::start_with(options, fastpath, HostKind::Batched(host), readers, filter)
     }
 
+    /// Like [`SocketDatapath::start_batched_with_filter`], with UDP sockets that exist already, as for
+    /// [`SocketDatapath::start_on`]. It listens on UDP only.
+    ///
+    /// # Errors
+    /// See [`SocketDatapath::start_on`].
+    pub fn start_batched_on(
+        sockets: Vec<OwnedFd>,
+        filter: &[SockFilter],
+        options: SocketOptions,
+        fastpath: Arc<dyn FastPath + Send + Sync>,
+        host: Box<dyn BatchHost>,
+        readers: &Readers,
+    ) -> io::Result<Self> {
+        let source = SocketSource::Given(sockets.into_iter().map(Socket::from).collect());
+        Self::start_from(
+            source,
+            options,
+            fastpath,
+            HostKind::Batched(host),
+            readers,
+            filter,
+        )
+    }
+
     /// Like [`SocketDatapath::start`], on UDP only, with a host that answers asynchronously. The host gets each
     /// received batch as a whole; at most `options.queue` requests wait for an answer. The host may still answer its
     /// requests after the datapath has ended.
@@ -392,7 +416,7 @@ impl SocketDatapath {
         readers: &Readers,
         filter: &[SockFilter],
     ) -> io::Result<Self> {
-        let streams = matches!(host_kind, HostKind::Batched(_));
+        let streams = matches!((&host_kind, &source), (HostKind::Batched(_), SocketSource::New));
         let (sockets, listener) = bind_both(&mut source, &options, filter, streams)?;
         let local = sockets[0].local_addr()?;
         let shared = Arc::new(Shared {

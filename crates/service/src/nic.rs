@@ -32,6 +32,15 @@ impl NicProgram {
             _ => NicDesign::Spv,
         }
     }
+
+    /// Splits programs into those of the NIC and the others: each design of the NIC has one service, and the NIC has
+    /// the design of the first program.
+    pub fn split(programs: Vec<Self>) -> (Vec<Self>, Vec<Self>) {
+        let design = programs.first().map(Self::design);
+        programs
+            .into_iter()
+            .partition(|program| Some(program.design()) == design)
+    }
 }
 
 /// The NIC of all services. The daemon creates it, starts its thread, lets the services answer, and finally removes it.
@@ -48,17 +57,18 @@ pub struct NicAttachment {
 }
 
 impl NicAttachment {
-    /// Checks that the NIC can have the addresses of the services in `programs`, without asking the machine.
+    /// Checks that the NIC can have the addresses of the services in `programs` that fit its design, and that the
+    /// others have addresses elsewhere, without asking the machine.
     ///
     /// # Errors
     /// [`UsageError`]: the configuration does not fit together.
-    pub fn check(config: &DatapathConfig, programs: &[NicProgram]) -> anyhow::Result<()> {
+    pub fn check(config: &DatapathConfig, programs: Vec<NicProgram>) -> anyhow::Result<()> {
         plan(config, programs).map(drop)
     }
 
-    /// Creates the NIC and its TAP device for the services in `programs`, which all have the same design. Returns
-    /// `None` if the datapath is another one. The process needs the rights for a TAP device and a network namespace
-    /// during this call only.
+    /// Creates the NIC and its TAP device for the services in `programs` that fit its design. Returns `None` if the
+    /// datapath is another one. The process needs the rights for a TAP device and a network namespace during this call
+    /// only.
     ///
     /// # Errors
     /// The configuration does not fit together, the program has no NIC, or the devices cannot be created.
@@ -66,7 +76,7 @@ impl NicAttachment {
         if config.kind != DatapathKind::Rtl {
             return Ok(None);
         }
-        let plan = plan(config, &programs)?;
+        let (plan, programs) = plan(config, programs)?;
         let design = programs.first().map_or(NicDesign::Spv, NicProgram::design);
         let nic = simulated_nic(design).context("the datapath `rtl` cannot be used")?;
         let mut network = NicNetwork::create(&plan).context("the datapath `rtl` cannot be used")?;
@@ -164,19 +174,33 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the description of the network in which the services of `programs` have their addresses.
-fn plan(config: &DatapathConfig, programs: &[NicProgram]) -> anyhow::Result<NetworkPlan> {
+/// Returns the programs of the NIC, and the description of the network in which they have their addresses.
+fn plan(
+    config: &DatapathConfig,
+    programs: Vec<NicProgram>,
+) -> anyhow::Result<(NetworkPlan, Vec<NicProgram>)> {
+    let (programs, others) = NicProgram::split(programs);
     if programs.is_empty() {
         bail!(UsageError(
-            "[datapath] kind = \"rtl\": no enabled service has a fast path in the RTL; enable [spv], or set another \
-             kind"
+            "[datapath] kind = \"rtl\": no enabled service has a fast path in the RTL; enable [spv] or [transfer], or \
+             set another kind"
             .into()
         ));
     }
     let clients = config.tap_networks();
+    for NicProgram { listen, .. } in others {
+        let network = clients.iter().find(|client| client.contains(listen.ip()));
+        if network.is_some_and(|network| network.address != listen.ip()) {
+            bail!(UsageError(format!(
+                "{listen}: the simulated NIC has one service, and another enabled service has it; set `listen` of this \
+                 service to an address of this machine, or run it in a process of its own with another `tap` and other \
+                 `tap_addresses`"
+            )));
+        }
+    }
     let mut own: Vec<InterfaceAddress> = Vec::new();
     let mut sockets = [0; 2];
-    for NicProgram { listen, .. } in programs {
+    for NicProgram { listen, .. } in &programs {
         let Some(network) = clients.iter().find(|client| client.contains(listen.ip())) else {
             bail!(UsageError(not_in_network(*listen, &clients)));
         };
@@ -203,12 +227,13 @@ fn plan(config: &DatapathConfig, programs: &[NicProgram]) -> anyhow::Result<Netw
         };
         sockets[usize::from(listen.is_ipv6())] += options.sockets();
     }
-    Ok(NetworkPlan {
+    let plan = NetworkPlan {
         tap: config.tap.clone(),
         clients,
         own,
         sockets,
-    })
+    };
+    Ok((plan, programs))
 }
 
 fn not_in_network(listen: SocketAddr, clients: &[InterfaceAddress]) -> String {
@@ -235,21 +260,31 @@ fn example(network: &InterfaceAddress) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lineside_rtl::REGISTER_SPV_PORT;
+    use lineside_rtl::{REGISTER_SPV_PORT, REGISTER_TRANSFER_PORT};
+
+    fn program(slot: u32, listen: &str) -> NicProgram {
+        NicProgram {
+            slot,
+            listen: listen.parse().unwrap(),
+            port_register: match slot {
+                TRANSFER_SLOT => REGISTER_TRANSFER_PORT,
+                _ => REGISTER_SPV_PORT,
+            },
+        }
+    }
 
     fn planned(listens: &[&str]) -> Result<NetworkPlan, String> {
+        let programs = listens.iter().map(|listen| program(SPV_SLOT, listen));
+        plan_of(programs.collect()).map(|(plan, _)| plan)
+    }
+
+    fn plan_of(programs: Vec<NicProgram>) -> Result<(NetworkPlan, Vec<NicProgram>), String> {
         let config = DatapathConfig {
             kind: DatapathKind::Rtl,
             threads: 2,
             ..DatapathConfig::default()
         };
-        let program = |listen: &&str| NicProgram {
-            slot: SPV_SLOT,
-            listen: listen.parse().unwrap(),
-            port_register: REGISTER_SPV_PORT,
-        };
-        let programs: Vec<_> = listens.iter().map(program).collect();
-        plan(&config, &programs).map_err(|error| error.to_string())
+        plan(&config, programs).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -258,6 +293,23 @@ mod tests {
         assert_eq!((plan.tap.as_str(), plan.sockets), ("lineside0", [6, 0]));
         assert_eq!(plan.own.len(), 1);
         assert_eq!(plan.own[0].to_string(), "10.77.0.2/24");
+    }
+
+    #[test]
+    fn a_nic_has_the_service_that_comes_first() {
+        let of_transfer = program(TRANSFER_SLOT, "10.77.0.2:7702");
+        let (plan, programs) = plan_of(vec![of_transfer]).unwrap();
+        assert_eq!((programs, plan.own.len()), (vec![of_transfer], 1));
+        let of_spv = program(SPV_SLOT, "10.77.0.2:7701");
+        for elsewhere in ["127.0.0.1:7702", "0.0.0.0:7702", "10.77.0.1:7702"] {
+            let both = vec![of_spv, program(TRANSFER_SLOT, elsewhere)];
+            assert_eq!(plan_of(both).unwrap().1, [of_spv], "{elsewhere}");
+        }
+        let said = plan_of(vec![of_spv, of_transfer]).unwrap_err();
+        assert!(
+            said.starts_with("10.77.0.2:7702: the simulated NIC has one service"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub fn placement_faults(datapath: &DatapathConfig, enabled: &[&dyn Service]) -> 
                 .iter()
                 .filter_map(|service| service.nic_program())
                 .collect();
-            if let Err(error) = NicAttachment::check(datapath, &programs) {
+            if let Err(error) = NicAttachment::check(datapath, programs) {
                 let text = error.to_string();
                 let text = text.strip_prefix(OF_RTL).unwrap_or(&text);
                 faults.push(("kind", format!("\"rtl\": {text}")));

@@ -75,8 +75,8 @@ impl TransferFastPath {
         }
     }
 
-    /// Creates a fast path over a store on which XDP programs execute operations; it only answers REFER. A thread in
-    /// user space could be preempted while it holds a lock, and two writers cannot share a ring.
+    /// Creates a fast path over a store on which XDP programs or a NIC execute operations; it only answers REFER. A
+    /// thread in user space could be preempted while it holds a lock, and two writers cannot share a ring.
     pub fn beside_xdp(store: Arc<Store>) -> Self {
         Self {
             executes: false,

@@ -3,7 +3,7 @@
 use crate::entry::Entry;
 use crate::host::{Counts, Host, OpenError, OpenedLedger, Retention, SessionUse, Setup, SteadyUse};
 use crate::store::Store;
-use crate::writer::StoreWriter;
+use crate::writer::{StoreWriter, TransferFill};
 use k256::ecdsa::SigningKey;
 use lineside_fastpath::{BatchHost, BatchRequest, RequestOutcome};
 use lineside_journal::{Error as JournalError, FsDisk, Options, dump_over_gaps, refuse_emptied};
@@ -115,12 +115,26 @@ impl Server {
     /// # Errors
     /// Fails as [`Server::open`] does.
     pub fn open_on(disk: FsDisk, setup: Setup, store: Arc<Store>) -> Result<(Self, OpenedLedger), OpenError> {
+        let fill = Box::new(StoreWriter::new(Arc::clone(&store)));
+        Self::open_with(disk, setup, store, fill)
+    }
+
+    /// Opens a directory that this process has claimed, like [`Server::open`], with another writer of the fast-path
+    /// table: `fill` writes to `store`.
+    ///
+    /// # Errors
+    /// Fails as [`Server::open`] does.
+    pub fn open_with(
+        disk: FsDisk,
+        setup: Setup,
+        store: Arc<Store>,
+        fill: Box<dyn TransferFill>,
+    ) -> Result<(Self, OpenedLedger), OpenError> {
         refuse_emptied(&disk)?;
         let data = disk.path().to_owned();
         let key = ledger_key(&data)?;
         let public = to_hex(key.verifying_key().to_encoded_point(true).as_bytes());
         fs::write(data.join(PUBLIC_KEY_FILE), public)?;
-        let fill = Box::new(StoreWriter::new(Arc::clone(&store)));
         let (mut host, opened) = Host::open(
             disk.clone(),
             Options::default(),

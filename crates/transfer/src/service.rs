@@ -9,19 +9,22 @@ use crate::config::{TransferConfig, TransferMode};
 use crate::datapath::{self, LineClaims};
 use crate::fastpath::TransferFastPath;
 use crate::host::{self, Executing, OpenError, Setup};
+use crate::nic::{self, NicClaims, NicWriter};
 use crate::ring::Ring;
 use crate::server::{KIND, Report, Server, is_short, ledger_key, lock};
 use crate::store::{Geometry, Mode, Store};
+use crate::writer::{StoreWriter, TransferFill};
 use anyhow::{Context, bail};
 use attach_record::AttachRecord;
 use lineside_fastpath::{Readers, lease};
 use lineside_journal::{Error as JournalError, FsDisk, refuse_emptied};
 use lineside_net::SocketDatapath;
+use lineside_rtl::{REGISTER_TRANSFER_PORT, SIM_BUCKET_BITS};
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
-    Counted, DatapathConfig, DatapathKind, Endpoint, Frontend, LeaseRenewal, Listen, PinnedWork,
-    RecordDecoder, Rights, Running, Service, ServiceDef, StartContext, StatusBuilder, cannot_listen,
-    report_lost_lease,
+    Counted, DatapathConfig, DatapathKind, Endpoint, Frontend, LeaseRenewal, Listen, NicAttachment,
+    NicProgram, PinnedWork, RecordDecoder, Rights, Running, Service, ServiceDef, StartContext, StatusBuilder,
+    cannot_listen, report_lost_lease,
 };
 
 use lineside_util::data_dir::NewDirectory;
@@ -196,6 +199,14 @@ impl Service for TransferService {
         Some(datapath::program(&self.geometry, self.config.listen.port()))
     }
 
+    fn nic_program(&self) -> Option<NicProgram> {
+        Some(NicProgram {
+            slot: TRANSFER_SLOT,
+            listen: self.config.listen,
+            port_register: REGISTER_TRANSFER_PORT,
+        })
+    }
+
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
         let Self {
             config,
@@ -207,7 +218,15 @@ impl Service for TransferService {
         let disk = disk.context("internal error: the ledger's directory was not claimed before the start")?;
         let sync_times = disk.sync_times();
         let uses_xdp = context.attachment.has_programs();
-        let readers = Readers::new(uses_xdp);
+        let nic = context.nic_of(config.listen).cloned();
+        let (readers, geometry) = match &nic {
+            Some(nic) => {
+                let queue = nic.queue();
+                let wait = Arc::new(move || nic::wait(&*queue));
+                (Readers::new(false).with_device(wait), nic::geometry(geometry))
+            }
+            None => (Readers::new(uses_xdp), geometry),
+        };
         let tag = ledger_tag(&config.data)?;
         let mut left = Vec::new();
         if uses_xdp {
@@ -225,11 +244,15 @@ impl Service for TransferService {
                 None => error,
             });
         }
-        let (store, claims) = open_table(&geometry, tag, context)?;
+        let table = open_table(&geometry, tag, nic.as_deref(), context)?;
+        let store = Arc::clone(&table.store);
         let attach_record = uses_xdp
             .then(|| AttachRecord::write(&config.data, &context.datapath, &left))
             .transpose()?;
-        let (mut server, opened) = open_ledger(&config, disk, &store, &readers, claims)?;
+        let (mut server, opened) = open_ledger(&config, disk, table, &readers)?;
+        if let Some(nic) = &nic {
+            fill_nic(nic, &store, &server)?;
+        }
         context.warnings.extend(recovery_warnings(&opened));
         log_recovery(&opened, &server);
         let report = server.report();
@@ -241,11 +264,11 @@ impl Service for TransferService {
             })
             .transpose()?;
         server.retain(config.retention(), settling.as_ref().map(Settling::settled));
-        let fastpath = Arc::new(match uses_xdp {
+        let fastpath = Arc::new(match uses_xdp || nic.is_some() {
             true => TransferFastPath::beside_xdp(Arc::clone(&store)),
             false => TransferFastPath::new(Arc::clone(&store)),
         });
-        let socket = listen(&config, &fastpath, server, &readers, context)?;
+        let socket = listen(&config, &fastpath, server, &readers, nic.as_deref(), context)?;
         // From here on a client may have received the reply to a durable write.
         if let Some(new) = &mut new_directory {
             new.keep();
@@ -307,29 +330,72 @@ fn mode_as_pinned(config: &TransferConfig, datapath: &DatapathConfig) -> anyhow:
     Ok(())
 }
 
-/// Returns the fast-path table, in the maps of the XDP program where there is one, and the claims on it.
+/// Fast-path table, its writer, and the claims on it.
+struct FastPathTable {
+    store: Arc<Store>,
+    fill: Box<dyn TransferFill>,
+    claims: Arc<dyn Claims + Send + Sync>,
+    /// Maximum number of accounts of the ledger, if the table limits it.
+    accounts_max: Option<u64>,
+}
+
+impl FastPathTable {
+    fn in_memory(store: Store, claims: impl FnOnce(&Arc<Store>) -> Arc<dyn Claims + Send + Sync>) -> Self {
+        let store = Arc::new(store);
+        Self {
+            fill: Box::new(StoreWriter::new(Arc::clone(&store))),
+            claims: claims(&store),
+            accounts_max: None,
+            store,
+        }
+    }
+
+    /// Returns the table that follows a NIC after its reset.
+    fn of_nic(store: Store, nic: &NicAttachment) -> Self {
+        let (store, queue) = (Arc::new(store), nic.queue());
+        nic::begin(&queue, &store);
+        Self {
+            fill: Box::new(NicWriter::new(Arc::clone(&store), Arc::clone(&queue) as _)),
+            claims: Arc::new(NicClaims::new(Arc::clone(&store), queue)),
+            // In `express`, the fast path must have all accounts.
+            accounts_max: store.is_express().then_some(1 << SIM_BUCKET_BITS),
+            store,
+        }
+    }
+}
+
+/// Returns the fast-path table, in the maps of the XDP program where there is one.
 fn open_table(
     geometry: &Geometry,
     tag: u64,
+    nic: Option<&NicAttachment>,
     context: &StartContext,
-) -> anyhow::Result<(Arc<Store>, Arc<dyn Claims + Send + Sync>)> {
+) -> anyhow::Result<FastPathTable> {
     let mut programs = context.attachment.programs();
-    Ok(match programs.as_mut() {
-        Some(xdp) => {
-            let store = Arc::new(adopted(
-                datapath::store(xdp, geometry)?,
-                geometry,
-                tag,
-                &context.datapath,
-            )?);
-            (store, Arc::new(LineClaims::of(xdp)?))
-        }
-        None => {
-            let store = Arc::new(Store::anonymous(geometry)?);
-            let claims = Arc::new(StoreClaims::new(Arc::clone(&store)));
-            (store, claims)
-        }
+    if let Some(xdp) = programs.as_mut() {
+        let store = datapath::store(xdp, geometry)?;
+        let store = adopted(store, geometry, tag, &context.datapath)?;
+        let claims = Arc::new(LineClaims::of(xdp)?);
+        return Ok(FastPathTable::in_memory(store, |_| claims));
+    }
+    let store = Store::anonymous(geometry)?;
+    Ok(match nic {
+        Some(nic) => FastPathTable::of_nic(store, nic),
+        None => FastPathTable::in_memory(store, |store| Arc::new(StoreClaims::new(Arc::clone(store)))),
     })
+}
+
+/// Copies the accounts and sessions of the ledger into the NIC.
+fn fill_nic(nic: &NicAttachment, store: &Store, server: &Server) -> anyhow::Result<()> {
+    let homeless = lock(&server.report()).counts.homeless;
+    if store.is_express() && homeless > 0 {
+        bail!(
+            "the ledger has more than the {} accounts for which the simulated NIC has room: give another --datapath",
+            1u64 << SIM_BUCKET_BITS
+        );
+    }
+    nic.queue().add(&nic::table_commands(store));
+    Ok(())
 }
 
 fn listen(
@@ -337,6 +403,7 @@ fn listen(
     fastpath: &Arc<TransferFastPath>,
     server: Server,
     readers: &Readers,
+    nic: Option<&NicAttachment>,
     context: &StartContext,
 ) -> anyhow::Result<SocketDatapath> {
     let options = context.socket_options(config.listen);
@@ -345,8 +412,15 @@ fn listen(
         false => datapath::only_checked_writes(),
     };
     let fastpath = Arc::clone(fastpath) as _;
-    SocketDatapath::start_batched_with_filter(&filter, options, fastpath, Box::new(server), readers)
-        .with_context(|| cannot_listen(DEF.name, config.listen))
+    let server = Box::new(server);
+    let started = match nic {
+        Some(nic) => {
+            let sockets = nic.sockets(&options);
+            SocketDatapath::start_batched_on(sockets, &filter, options, fastpath, server, readers)
+        }
+        None => SocketDatapath::start_batched_with_filter(&filter, options, fastpath, server, readers),
+    };
+    started.with_context(|| cannot_listen(DEF.name, config.listen))
 }
 
 fn renew_lease(config: &TransferConfig, shared: &Arc<StatusShared>) -> std::io::Result<LeaseRenewal> {
@@ -367,12 +441,19 @@ fn renew_lease(config: &TransferConfig, shared: &Arc<StatusShared>) -> std::io::
 fn open_ledger(
     config: &TransferConfig,
     disk: FsDisk,
-    store: &Arc<Store>,
+    table: FastPathTable,
     readers: &Readers,
-    claims: Arc<dyn Claims + Send + Sync>,
 ) -> anyhow::Result<(Server, host::OpenedLedger)> {
+    let FastPathTable {
+        store,
+        fill,
+        claims,
+        accounts_max,
+    } = table;
+    let mut limits = config.limits();
+    limits.accounts = limits.accounts.min(accounts_max.unwrap_or(u64::MAX));
     let setup = Setup {
-        limits: config.limits(),
+        limits,
         seal: config.seal(),
         sessions: config.session_policy(),
         issuer_keys: config.issuer_keys(),
@@ -383,8 +464,7 @@ fn open_ledger(
             claims,
         }),
     };
-    Server::open_on(disk, setup, Arc::clone(store))
-        .with_context(|| format!("opening {}", config.data.display()))
+    Server::open_with(disk, setup, store, fill).with_context(|| format!("opening {}", config.data.display()))
 }
 
 /// Returns the fast-path table that an earlier daemon left, if it executes operations and may be ahead of the journal.
@@ -478,9 +558,12 @@ impl Running for RunningTransfer {
 
     fn endpoints(&self) -> Vec<Endpoint> {
         let address = self.shared.frontend.socket.local_addr();
-        ["udp", "tcp"]
+        // At a NIC, the service has no TCP.
+        let tcp = self.shared.frontend.socket.connections_max().map(|_| "tcp");
+        std::iter::once("udp")
+            .chain(tcp)
             .map(|protocol| Endpoint { protocol, address })
-            .into()
+            .collect()
     }
 
     fn description(&self) -> String {

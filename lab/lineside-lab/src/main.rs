@@ -10,6 +10,7 @@ mod fabric;
 mod load;
 mod papers;
 mod replay;
+mod replay_transfer;
 mod signals;
 mod soak;
 mod vectors;

@@ -1,6 +1,7 @@
 //! `lineside-lab replay` sends the frames of a capture through a datapath again.
 
 use crate::demo_chain::demo_store;
+use crate::replay_transfer;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use lineside::config::ConfigError;
@@ -16,7 +17,7 @@ use lineside_spv::config::{IndexName, NetworkName, Prefill, SpvConfig};
 use lineside_spv::host::SpvHost;
 use lineside_spv::service::{fill_table, open_chain};
 use lineside_spv::store::Store;
-use lineside_wire::frame;
+use lineside_wire::{TRANSFER_PORT, frame};
 use serde_json::{Map, Value, json};
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -37,8 +38,12 @@ pub struct Replay {
     datapath: Datapath,
     /// Capture in the pcap format, of Ethernet frames.
     file: PathBuf,
-    /// Address and UDP port that the fast path answers for [default: the destination port of most datagrams, with 7701
-    /// preferred, and every destination address at that port].
+    /// Service. `transfer` executes operations (as in `express`), from a ledger without accounts and sessions in which
+    /// every sender may create money; the options about the chain and the table are for `spv`.
+    #[arg(long, value_enum, default_value = "spv")]
+    service: Service,
+    /// Address and UDP port that the fast path answers for [default: the destination port of most datagrams, with that
+    /// of the service preferred, and every destination address at that port].
     #[arg(long)]
     to: Option<SocketAddr>,
     /// Directory of the chain store [default: the demonstration chain].
@@ -50,9 +55,9 @@ pub struct Replay {
     /// Place of the TXID index.
     #[arg(long, value_enum)]
     index: Option<IndexName>,
-    /// Blocks that are put into the fast path before the replay: none, tip:N or all.
-    #[arg(long, default_value = "all", value_parser = |text: &str| Prefill::try_from(text.to_owned()))]
-    prefill: Prefill,
+    /// Blocks that are put into the fast path before the replay: none, tip:N or all [default: all].
+    #[arg(long, value_parser = |text: &str| Prefill::try_from(text.to_owned()))]
+    prefill: Option<Prefill>,
     /// log2 of the number of cache lines of 64 bytes. With `rtl` at most 18, which is then the default.
     #[arg(long)]
     line_bits: Option<u32>,
@@ -64,8 +69,15 @@ pub struct Replay {
     verbose: bool,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Service {
+    Spv,
+    Transfer,
+}
+
+/// Datapath of a replay.
 #[derive(Clone, Copy, ValueEnum)]
-enum Datapath {
+pub enum Datapath {
     Socket,
     Xdp,
     Native,
@@ -86,7 +98,8 @@ impl Datapath {
 /// Fast path of a replay. It answers from its table as long as the host exists.
 struct Opened {
     datapath: Box<dyn FrameRunner>,
-    _host: SpvHost,
+    /// Host of `spv`.
+    _host: Option<SpvHost>,
 }
 
 /// Opens the datapath for the endpoint of a replay, and fills its table from the chain of the configuration.
@@ -95,7 +108,7 @@ fn open_datapath(kind: Datapath, config: &SpvConfig, target: &Target) -> anyhow:
         let (datapath, store) =
             FrameDatapath::open(kind, &config.geometry(), &target.endpoint(), target.port)?;
         Ok(Opened {
-            _host: fill(config, &store)?,
+            _host: Some(fill(config, &store)?),
             datapath: Box::new(datapath),
         })
     };
@@ -119,7 +132,7 @@ fn open_rtl(config: &SpvConfig, target: &Target) -> anyhow::Result<Opened> {
     let datapath = RtlDatapath::<Spv>::over(&store, &target.endpoint(), target.port)?;
     Ok(Opened {
         datapath: Box::new(datapath),
-        _host: host,
+        _host: Some(host),
     })
 }
 
@@ -134,6 +147,11 @@ fn open_rtl(_config: &SpvConfig, _target: &Target) -> anyhow::Result<Opened> {
 /// Fails if the capture or the chain cannot be read. If the capture is damaged in the middle, the command prints the
 /// results up to the damage first.
 pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
+    if arguments.service == Service::Transfer
+        && let Some(option) = option_of_spv(arguments)
+    {
+        bail!("{option} is an option of --service spv; leave it out to replay a capture of transfer");
+    }
     let config = config(arguments)?;
     if let (Some(out), Ok(from)) = (&arguments.write, arguments.file.canonicalize())
         && out.canonicalize().is_ok_and(|out| out == from)
@@ -144,9 +162,19 @@ pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
         );
     }
     let mut capture = open(&arguments.file)?;
-    let target = Target::find(&mut capture, config.listen.port(), arguments.to)
+    let port = match arguments.service {
+        Service::Spv => config.listen.port(),
+        Service::Transfer => TRANSFER_PORT,
+    };
+    let target = Target::find(&mut capture, port, arguments.to)
         .with_context(|| arguments.file.display().to_string())?;
-    let mut opened = open_datapath(arguments.datapath, &config, &target)?;
+    let mut opened = match arguments.service {
+        Service::Spv => open_datapath(arguments.datapath, &config, &target)?,
+        Service::Transfer => Opened {
+            datapath: replay_transfer::open(arguments.datapath, &target, LEASE_NS)?,
+            _host: None,
+        },
+    };
     let out = arguments.write.as_ref().map(|path| (path, File::create(path)));
     let mut out = match out {
         Some((path, file)) => {
@@ -185,6 +213,20 @@ pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
+/// Returns the name of a given option that `transfer` does not have.
+fn option_of_spv(arguments: &Replay) -> Option<&'static str> {
+    let given = [
+        ("--data", arguments.data.is_some()),
+        ("--network", arguments.network.is_some()),
+        ("--index", arguments.index.is_some()),
+        ("--line-bits", arguments.line_bits.is_some()),
+        ("--prefill", arguments.prefill.is_some()),
+    ];
+    given
+        .into_iter()
+        .find_map(|(name, is_given)| is_given.then_some(name))
+}
+
 /// Returns the size of the table if it is given or if the datapath limits it.
 fn line_bits(arguments: &Replay) -> anyhow::Result<Option<u32>> {
     let maximum = lineside_rtl::SIM_LINE_BITS;
@@ -205,7 +247,7 @@ fn config(arguments: &Replay) -> anyhow::Result<SpvConfig> {
     section.set_some("network", arguments.network);
     section.set_some("index", arguments.index);
     section.set_some("line_bits", line_bits(arguments)?);
-    section.set("prefill", arguments.prefill);
+    section.set("prefill", arguments.prefill.unwrap_or(Prefill::All));
     SpvConfig::parse(&section).map_err(|issues| {
         let file = "the command line".into();
         ConfigError { file, issues }.into()

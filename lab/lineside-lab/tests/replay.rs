@@ -2,7 +2,11 @@
 
 use lineside_capture::{Reader, Record, Writer};
 use lineside_testkit::{DemoChain, binary, skipped};
+use lineside_transfer::paper::PaperRequest;
 use lineside_wire::frame::{Addressing, build, parse};
+use lineside_wire::{
+    TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_REFER as REFER, TRANSFER_COMMAND_TRANSFER as TRANSFER,
+};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -188,5 +192,105 @@ fn captures_that_cannot_be_replayed_are_refused_with_the_reason() {
     assert_eq!(
         scene.replay("in.pcap", &["--datapath", "model"]).status.code(),
         Some(2)
+    );
+}
+
+/// Returns a capture with requests of `transfer` in the paper's format, and one frame for another program.
+fn transfer_capture(requests: &[PaperRequest]) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    let payloads = requests.iter().map(|request| request.to_bytes().to_vec());
+    let ports = requests.iter().map(|_| 7702).chain([9]);
+    for (payload, port) in payloads.chain([b"other".to_vec()]).zip(ports) {
+        let addressing = Addressing {
+            source_mac: [2, 0, 0, 0, 0, 1],
+            destination_mac: [2, 0, 0, 0, 0, 2],
+            vlan: None,
+            source: "10.0.0.1".parse().unwrap(),
+            destination: "10.0.0.2".parse().unwrap(),
+            source_port: 40_000,
+            destination_port: port,
+        };
+        let mut frame = [0; 128];
+        let bytes = build(&mut frame, &addressing, &payload).unwrap();
+        writer.write(1_000_000_000, &frame[..bytes]).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+#[test]
+fn a_capture_of_transfer_is_executed_on_every_datapath() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    // Each request with the number in its reply: a balance, or the code of a refusal with the highest bit of the reply.
+    let asked = [
+        (PaperRequest::new(CREATE, 1, 1, 0, 100), 100),
+        (PaperRequest::new(CREATE, 1, 2, 0, 7), 7),
+        (PaperRequest::new(TRANSFER, 2, 1, 2, 30), 70),
+        // The id was used: the stored reply.
+        (PaperRequest::new(TRANSFER, 2, 1, 2, 30), 70),
+        (PaperRequest::new(TRANSFER, 0, 1, 2, 71), 3),
+        (PaperRequest::new(REFER, 0, 2, 0, 0), 37),
+    ];
+    std::fs::write(
+        text("in.pcap"),
+        transfer_capture(&asked.map(|(request, _)| request)),
+    )
+    .unwrap();
+    let datapaths = match cfg!(feature = "rtl") {
+        true => &["socket", "native", "rtl", "xdp"][..],
+        false => &["socket", "native", "xdp"][..],
+    };
+    for datapath in datapaths.iter().copied() {
+        let (capture, out) = (text("in.pcap"), text("out.pcap"));
+        let arguments = [
+            "replay",
+            &capture,
+            "--service",
+            "transfer",
+            "--datapath",
+            datapath,
+        ];
+        let output = lab(&[&arguments[..], &["--write", &out, "--json"]].concat());
+        if datapath == "xdp" && said(&output).contains("BPF is not allowed") {
+            skipped("BPF is not allowed here");
+            return;
+        }
+        assert!(output.status.success(), "{datapath}: {}", said(&output));
+        let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            (&all["answered"], &all["passed"], &all["dropped"]),
+            (&asked.len().into(), &1.into(), &0.into()),
+            "{datapath}"
+        );
+        let replies = std::fs::read(&out).unwrap();
+        let mut reader = Reader::new(&replies[..]).unwrap();
+        let mut record = Record::default();
+        for (number, (_, expected)) in asked.iter().enumerate() {
+            assert!(reader.next(&mut record).unwrap());
+            let payload = &record.frame[parse(&record.frame).unwrap().payload()];
+            let found = u32::from_be_bytes(payload[16..20].try_into().unwrap());
+            assert_eq!(found, *expected, "{datapath}: request {number}");
+            assert_eq!(
+                payload[0] & 0x80 != 0,
+                number == 4,
+                "{datapath}: request {number}"
+            );
+        }
+        assert!(!reader.next(&mut record).unwrap());
+    }
+    let capture = text("in.pcap");
+    let arguments = [
+        "replay",
+        &capture,
+        "--service",
+        "transfer",
+        "--datapath",
+        "socket",
+    ];
+    let output = lab(&[&arguments[..], &["--prefill", "none"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("--prefill is an option of --service spv"),
+        "{output:?}"
     );
 }

@@ -66,6 +66,10 @@ impl Server {
         Err(why)
     }
 
+    pub fn console(&self) -> SocketAddr {
+        self.console
+    }
+
     pub fn client(&self) -> Client {
         Client::connect(self.address, REPLY_TIMEOUT).unwrap()
     }
