@@ -6,7 +6,7 @@ use lineside_conformance::frames::{Datapath as FrameRunner, DatapathKind};
 use lineside_conformance::transfer::FrameDatapath;
 use lineside_fastpath::{DropReason, FrameVerdict, Range, lease};
 use lineside_transfer::ring::Ring;
-use lineside_transfer::store::{Geometry, Mode, Store};
+use lineside_transfer::store::{Geometry, Mode};
 use lineside_xdp::XdpError;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -68,6 +68,7 @@ pub fn open(kind: Datapath, target: &Target, lease_ns: u64) -> anyhow::Result<Bo
 fn open_rtl(target: &Target, lease_ns: u64) -> anyhow::Result<Box<dyn FrameRunner>> {
     use lineside_conformance::rtl::RtlDatapath;
     use lineside_conformance::transfer::Transfer;
+    use lineside_transfer::store::Store;
     let store = Store::anonymous(&geometry()?)?;
     lease::renew(&store.control().lease_until_ns, lease_ns);
     let datapath = RtlDatapath::<Transfer>::over(&store, &target.endpoint(), target.port)?;
