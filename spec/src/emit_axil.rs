@@ -139,8 +139,8 @@ pub fn emit_docs(w: &mut String, spec: &Spec) {
     }
     let _ = write!(
         w,
-        "\nCounters have 64 bits and can be read only. A NIC has those of `drops` and of its service; the addresses of\n\
-         other services get the response `SLVERR`. A read of the low word of a counter or of `clock` keeps the\n\
+        "\nCounters have 64 bits and can be read only. A NIC has those of `drops` and of its service; the addresses\n\
+         of other services get the response `SLVERR`. A read of the low word of a counter or of `clock` keeps the\n\
          high word of the same moment for the next read. A read of a high word gets the response `SLVERR` if the\n\
          last low word that was read is not the one before it.\n\n\
          | counters | address of the low word |\n|---|---|\n"

@@ -93,7 +93,7 @@ pub trait Claims: Debug {
     /// Fails as [`Self::claim`] does; in that case nothing was written.
     fn put_session(&self, slot: &Slot) -> io::Result<()>;
 
-    /// Tells the fast path that the host has written these accounts and sessions into the table in memory: they are
+    /// Informs the fast path that the host has written these accounts and sessions into the table in memory: they are
     /// claimed, the fast path is paused, or it did not know the sessions. A fast path that answers from this memory
     /// needs nothing.
     fn shown(&self, _accounts: &[AccountId], _slots: &[u32]) {}
