@@ -1,4 +1,4 @@
-//! The host of a vector file of `transfer`: a ledger on a simulated disk behind the table of a fast path.
+//! The host of a vector file of `transfer`: a ledger on a simulated disk, which follows the table of a fast path.
 
 use super::{Disk, File, Mode};
 use k256::ecdsa::SigningKey;
