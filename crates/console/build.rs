@@ -32,6 +32,14 @@ fn main() {
         vec![root.join("src/no_dashboard.html")]
     };
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts"));
+    // The list names copies in OUT_DIR, so that it is the same text in every directory. Otherwise the path of the
+    // repository would change the compiled crate.
+    let copies = out.join("page");
+    fs::create_dir_all(&copies).expect("OUT_DIR can be written");
+    for file in &files {
+        let name = file.file_name().expect("a file has a name");
+        fs::copy(file, copies.join(name)).expect("the file can be copied into OUT_DIR");
+    }
     fs::write(out.join("page.rs"), list(&files, has_dashboard)).expect("OUT_DIR can be written");
 }
 
@@ -57,7 +65,8 @@ fn list(files: &[PathBuf], has_dashboard: bool) -> String {
         });
         writeln!(
             out,
-            "    PageFile {{ name: {name:?}, content_type: {content_type:?}, bytes: include_bytes!({path:?}) }},"
+            "    PageFile {{ name: {name:?}, content_type: {content_type:?}, \
+             bytes: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/page/{name}\")) }},"
         )
         .expect("a String can be written");
     }
