@@ -99,6 +99,7 @@ mod prepared_key;
 mod recode;
 mod table;
 mod uint;
+mod unroll;
 mod verifier;
 
 pub use backend::{Backend, BackendUnavailable};

@@ -1,5 +1,7 @@
 //! 256-bit integers as four 64-bit words, least significant first, and a few common operations.
 
+use crate::unroll::unroll;
+
 /// 256-bit integer: four words, least significant first.
 pub(crate) type U256 = [u64; 4];
 
@@ -37,13 +39,11 @@ pub(crate) const fn at_least(a: &U256, b: &U256) -> bool {
 pub(crate) const fn add(a: &U256, b: &U256) -> (U256, bool) {
     let mut sum = ZERO;
     let mut carry = 0;
-    let mut i = 0;
-    while i < 4 {
+    unroll!(i in [0, 1, 2, 3] {
         let t = a[i] as u128 + b[i] as u128 + carry;
         sum[i] = t as u64;
         carry = t >> 64;
-        i += 1;
-    }
+    });
     (sum, carry != 0)
 }
 
@@ -51,14 +51,12 @@ pub(crate) const fn add(a: &U256, b: &U256) -> (U256, bool) {
 pub(crate) const fn sub(a: &U256, b: &U256) -> (U256, bool) {
     let mut difference = ZERO;
     let mut borrow = false;
-    let mut i = 0;
-    while i < 4 {
+    unroll!(i in [0, 1, 2, 3] {
         let (t, under) = a[i].overflowing_sub(b[i]);
         let (t, under_again) = t.overflowing_sub(borrow as u64);
         difference[i] = t;
         borrow = under | under_again;
-        i += 1;
-    }
+    });
     (difference, borrow)
 }
 

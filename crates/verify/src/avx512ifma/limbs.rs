@@ -10,6 +10,7 @@
 //! `Ifma`, which `Ifma::new` returns only if the CPU has the required features. If a function is made more visible, or
 //! is called without a token, it must become `unsafe`.
 
+use crate::unroll::{array, unroll};
 use std::arch::x86_64::*;
 
 /// Vector of eight 64-bit words, one for each lane.
@@ -129,14 +130,14 @@ pub(super) fn exchange(a: &Limbs, x: i64) -> Limbs {
     // SAFETY: the caller has a token `Ifma`, so the CPU has the instruction, which accesses no memory.
     unsafe {
         let from = _mm512_set_epi64(7 ^ x, 6 ^ x, 5 ^ x, 4 ^ x, 3 ^ x, 2 ^ x, 1 ^ x, x);
-        a.map(|limb| _mm512_permutexvar_epi64(from, limb))
+        array!(i in [0, 1, 2, 3, 4] => _mm512_permutexvar_epi64(from, a[i]))
     }
 }
 
 /// Copies the same limbs to all lanes.
 #[inline(always)]
 pub(super) fn splat(limbs: &[u64; 5]) -> Limbs {
-    limbs.map(set)
+    array!(i in [0, 1, 2, 3, 4] => set(limbs[i]))
 }
 
 /// Returns the words of the eight lanes.
@@ -155,31 +156,33 @@ pub(super) fn from_lanes(words: [u64; 8]) -> Z {
 /// Adds the columns of `a·b` to `columns`, with 50 multiplications. Each column grows by less than 10·2^52.
 #[inline(always)]
 pub(super) fn add_product(columns: &mut Wide, a: &Limbs, b: &Limbs) {
-    for i in 0..5 {
-        for j in 0..5 {
+    unroll!(i in [0, 1, 2, 3, 4] {
+        unroll!(j in [0, 1, 2, 3, 4] {
             columns[i + j] = lo(columns[i + j], a[i], b[j]);
             columns[i + j + 1] = hi(columns[i + j + 1], a[i], b[j]);
-        }
-    }
+        });
+    });
 }
 
 /// Returns the columns of `a·a`, with 30 multiplications and 8 additions.
 #[inline(always)]
 pub(super) fn square(a: &Limbs) -> Wide {
     let mut columns = [zero(); 10];
-    for i in 0..5 {
-        for j in i + 1..5 {
-            columns[i + j] = lo(columns[i + j], a[i], a[j]);
-            columns[i + j + 1] = hi(columns[i + j + 1], a[i], a[j]);
-        }
-    }
-    for column in &mut columns[1..9] {
-        *column = add(*column, *column);
-    }
-    for i in 0..5 {
+    unroll!(i in [0, 1, 2, 3, 4] {
+        unroll!(j in [1, 2, 3, 4] {
+            if j > i {
+                columns[i + j] = lo(columns[i + j], a[i], a[j]);
+                columns[i + j + 1] = hi(columns[i + j + 1], a[i], a[j]);
+            }
+        });
+    });
+    unroll!(i in [1, 2, 3, 4, 5, 6, 7, 8] {
+        columns[i] = add(columns[i], columns[i]);
+    });
+    unroll!(i in [0, 1, 2, 3, 4] {
         columns[2 * i] = lo(columns[2 * i], a[i], a[i]);
         columns[2 * i + 1] = hi(columns[2 * i + 1], a[i], a[i]);
-    }
+    });
     columns
 }
 
@@ -187,10 +190,10 @@ pub(super) fn square(a: &Limbs) -> Wide {
 #[inline(always)]
 pub(super) fn carry(mut a: Limbs) -> Limbs {
     let mask = set(MASK52);
-    for i in 0..4 {
+    unroll!(i in [0, 1, 2, 3] {
         a[i + 1] = add(a[i + 1], sar::<52>(a[i]));
         a[i] = and(a[i], mask);
-    }
+    });
     a
 }
 
@@ -198,53 +201,48 @@ pub(super) fn carry(mut a: Limbs) -> Limbs {
 /// multiplication uses only these bits.
 #[inline(always)]
 pub(super) fn carry_on(mut a: Limbs) -> Limbs {
-    for i in 0..4 {
+    unroll!(i in [0, 1, 2, 3] {
         a[i + 1] = add(a[i + 1], sar::<52>(a[i]));
-    }
+    });
     a
 }
 
 #[inline(always)]
 pub(super) fn add_limbs(a: &Limbs, b: &Limbs) -> Limbs {
-    std::array::from_fn(|i| add(a[i], b[i]))
+    array!(i in [0, 1, 2, 3, 4] => add(a[i], b[i]))
 }
 
 #[inline(always)]
 pub(super) fn sub_limbs(a: &Limbs, b: &Limbs) -> Limbs {
-    std::array::from_fn(|i| sub(a[i], b[i]))
+    array!(i in [0, 1, 2, 3, 4] => sub(a[i], b[i]))
 }
 
 #[inline(always)]
 pub(super) fn blend_limbs(mask: u8, a: &Limbs, b: &Limbs) -> Limbs {
-    std::array::from_fn(|i| blend(mask, a[i], b[i]))
+    array!(i in [0, 1, 2, 3, 4] => blend(mask, a[i], b[i]))
 }
 
 /// Returns `a mod m` for an `a` below `3m` with propagated carries.
 #[inline(always)]
 pub(super) fn reduce_twice(a: &Limbs, m: &Limbs) -> Limbs {
-    let mut a = *a;
-    for _ in 0..2 {
-        let reduced = carry(sub_limbs(&a, m));
-        a = blend_limbs(negative(reduced[4]), &a, &reduced);
-    }
-    a
+    let once = carry(sub_limbs(a, m));
+    let once = blend_limbs(negative(once[4]), a, &once);
+    let twice = carry(sub_limbs(&once, m));
+    blend_limbs(negative(twice[4]), &once, &twice)
 }
 
 /// Returns the mask of the lanes in which all limbs of `a` and `b` are equal.
 #[inline(always)]
 pub(super) fn equal_limbs(a: &Limbs, b: &Limbs) -> u8 {
-    (0..5).fold(0xff, |mask, i| mask & equal(a[i], b[i]))
+    let [e0, e1, e2, e3, e4] = array!(i in [0, 1, 2, 3, 4] => equal(a[i], b[i]));
+    e0 & e1 & e2 & e3 & e4
 }
 
 /// Asserts in debug builds that the last limb, whose carry cannot be propagated, fits in `top_bits`.
 #[inline(always)]
 pub(super) fn assert_factor(a: &Limbs, top_bits: u32) {
     if cfg!(debug_assertions) {
-        let words = lanes(a[4]);
-        assert!(
-            words.iter().all(|word| word >> top_bits == 0),
-            "limb 4: {words:x?}"
-        );
+        assert_bits(a[4], top_bits);
     }
 }
 
@@ -252,10 +250,23 @@ pub(super) fn assert_factor(a: &Limbs, top_bits: u32) {
 #[inline(always)]
 pub(super) fn assert_limbs(a: &Limbs, top_bits: u32) {
     if cfg!(debug_assertions) {
-        for (i, limb) in a.iter().enumerate() {
-            let bits = if i == 4 { top_bits } else { 52 };
-            let words = lanes(*limb);
-            assert!(words.iter().all(|word| word >> bits == 0), "limb {i}: {words:x?}");
-        }
+        unroll!(i in [0, 1, 2, 3] {
+            assert_bits(a[i], 52);
+        });
+        assert_bits(a[4], top_bits);
     }
+}
+
+/// Asserts that the words of all lanes fit in `bits`.
+#[inline(always)]
+fn assert_bits(limb: Z, bits: u32) {
+    if any_bit(limb, set(u64::MAX << bits)) != 0 {
+        limb_too_large(&lanes(limb), bits);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn limb_too_large(words: &[u64; 8], bits: u32) -> ! {
+    panic!("a limb exceeds {bits} bits: {words:x?}");
 }

@@ -10,6 +10,7 @@ use crate::curve::{P256, Params, Secp256k1};
 use crate::lanes::{Affine, Lanes, Stage, TablePoint};
 use crate::recode::OddLanes;
 use crate::uint::{U256, is_zero, limbs52, power_of_two};
+use crate::unroll::array;
 use limbs::*;
 use scalar::Order;
 use std::marker::PhantomData;
@@ -160,7 +161,7 @@ impl<C: Reduction> Ifma<C> {
     fn product_less<const TIMES: u64>(a: &Limbs, b: &Limbs, minus: &Wide) -> Limbs {
         assert_factor(a, Self::FACTOR_BITS);
         assert_factor(b, Self::FACTOR_BITS);
-        let mut columns: Wide = std::array::from_fn(|i| match i {
+        let mut columns: Wide = array!(i in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] => match i {
             0..5 => sub(zero(), minus[i]),
             _ => sub(set(TIMES * Self::P[i - 5]), minus[i]),
         });

@@ -4,6 +4,7 @@ use super::limbs::*;
 use super::{Invertible, invert_lanes};
 use crate::curve::Params;
 use crate::uint::{U256, limbs52, negated_inverse, power_of_two};
+use crate::unroll::unroll;
 use std::marker::PhantomData;
 
 pub(super) struct Order<C>(PhantomData<C>);
@@ -20,14 +21,14 @@ impl<C: Params> Order<C> {
         let mut columns = [zero(); 10];
         add_product(&mut columns, a, b);
         let n = splat(&Self::N);
-        for i in 0..5 {
+        unroll!(i in [0, 1, 2, 3, 4] {
             let u = lo(zero(), columns[i], set(Self::K));
-            for j in 0..5 {
+            unroll!(j in [0, 1, 2, 3, 4] {
                 columns[i + j] = lo(columns[i + j], u, n[j]);
                 columns[i + j + 1] = hi(columns[i + j + 1], u, n[j]);
-            }
+            });
             columns[i + 1] = add(columns[i + 1], sar::<52>(columns[i]));
-        }
+        });
         carry([columns[5], columns[6], columns[7], columns[8], columns[9]])
     }
 

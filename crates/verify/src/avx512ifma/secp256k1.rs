@@ -8,6 +8,7 @@
 //! p·2^260 is added before a product c·d below 4 is subtracted, and 4p·2^260 before 8c², which is below 8·4.
 
 use super::limbs::*;
+use crate::unroll::unroll;
 
 const C: u64 = (1 << 32) + 977;
 
@@ -19,14 +20,14 @@ pub(super) fn reduce(mut columns: Wide) -> Limbs {
     // The carries must be propagated before columns become factors of a multiplication, which ignores their upper bits.
     columns[5] = add(columns[5], sar::<52>(columns[4]));
     columns[4] = and(columns[4], mask);
-    for i in 5..9 {
+    unroll!(i in [5, 6, 7, 8] {
         columns[i + 1] = add(columns[i + 1], sar::<52>(columns[i]));
-    }
+    });
     let mut a = [columns[0], columns[1], columns[2], columns[3], columns[4]];
-    for i in 0..4 {
+    unroll!(i in [0, 1, 2, 3] {
         a[i] = lo(a[i], columns[5 + i], c16);
         a[i + 1] = hi(a[i + 1], columns[5 + i], c16);
-    }
+    });
     a[4] = lo(a[4], columns[9], c16);
     // `top` is below 2^(51 + 37 - 52), because the highest column is below 2^51.
     let top = hi(zero(), columns[9], c16);

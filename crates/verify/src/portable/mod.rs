@@ -8,6 +8,7 @@ mod wide;
 use crate::curve::{P256, Params, Secp256k1};
 use crate::lanes::{Affine, Lanes, Stage, TablePoint};
 use crate::uint::{U256, add, is_zero, power_of_two, sub};
+use crate::unroll::array;
 use scalar::Order;
 use std::marker::PhantomData;
 
@@ -56,7 +57,7 @@ impl Reduction for Secp256k1 {
 #[inline(always)]
 fn masked(m: &U256, whether: bool) -> U256 {
     let mask = u64::from(whether).wrapping_neg();
-    m.map(|word| word & mask)
+    array!(i in [0, 1, 2, 3] => m[i] & mask)
 }
 
 /// Returns `a`, plus 2^256 if there is a carry, minus `m` if the result is not negative.
@@ -64,7 +65,7 @@ fn masked(m: &U256, whether: bool) -> U256 {
 fn subtract_where_above(a: &U256, carry: bool, m: &U256) -> U256 {
     let (reduced, negative) = sub(a, m);
     let keep = u64::from(negative & !carry).wrapping_neg();
-    std::array::from_fn(|i| (a[i] & keep) | (reduced[i] & !keep))
+    array!(i in [0, 1, 2, 3] => (a[i] & keep) | (reduced[i] & !keep))
 }
 
 impl<C: Reduction> Portable<C> {

@@ -4,6 +4,7 @@ use super::subtract_where_above;
 use super::wide::{add_carry, multiply_add};
 use crate::curve::{P256, Params};
 use crate::uint::U256;
+use crate::unroll::unroll;
 
 /// Computes `wide / R mod p` for the product of two numbers below p.
 ///
@@ -14,7 +15,7 @@ use crate::uint::U256;
 #[inline(always)]
 pub(super) fn reduce(wide: [u64; 8]) -> U256 {
     let [mut a, mut b, mut c, mut d, high @ ..] = wide;
-    for _ in 0..4 {
+    unroll!(_i in [0, 1, 2, 3] {
         let u = a;
         let (low, top) = multiply_add(u, P256::P[3], 0, 0);
         let carry;
@@ -24,7 +25,7 @@ pub(super) fn reduce(wide: [u64; 8]) -> U256 {
         let (next, carry) = add_carry(d, low, carry);
         c = next;
         d = top + u64::from(carry);
-    }
+    });
     let (a, carry) = add_carry(a, high[0], false);
     let (b, carry) = add_carry(b, high[1], carry);
     let (c, carry) = add_carry(c, high[2], carry);

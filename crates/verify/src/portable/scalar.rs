@@ -5,6 +5,7 @@ use super::subtract_where_above;
 use super::wide::{add_carry, multiply_add};
 use crate::curve::Params;
 use crate::uint::{U256, ZERO, negated_inverse, power_of_two, reduce_once};
+use crate::unroll::unroll;
 use std::marker::PhantomData;
 
 pub(super) struct Order<C>(PhantomData<C>);
@@ -19,20 +20,20 @@ impl<C: Params> Order<C> {
         let mut r = [0; 4];
         // The carry out of the words is at most one, because the sum stays below 2n.
         let mut over = false;
-        for &digit in a {
+        unroll!(i in [0, 1, 2, 3] {
             let mut carry = 0;
-            for j in 0..4 {
-                (r[j], carry) = multiply_add(digit, b[j], r[j], carry);
-            }
+            unroll!(j in [0, 1, 2, 3] {
+                (r[j], carry) = multiply_add(a[i], b[j], r[j], carry);
+            });
             let (top, over_top) = add_carry(carry, u64::from(over), false);
             let u = r[0].wrapping_mul(Self::K);
             let (_, mut carry) = multiply_add(u, C::N[0], r[0], 0);
-            for j in 1..4 {
+            unroll!(j in [1, 2, 3] {
                 (r[j - 1], carry) = multiply_add(u, C::N[j], r[j], carry);
-            }
+            });
             (r[3], over) = add_carry(top, carry, false);
             over |= over_top;
-        }
+        });
         subtract_where_above(&r, over, &C::N)
     }
 

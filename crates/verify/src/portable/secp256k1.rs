@@ -2,6 +2,7 @@
 
 use super::wide::{add_carry, multiply_add};
 use crate::uint::U256;
+use crate::unroll::{array, unroll};
 
 const C: u64 = (1 << 32) + 977;
 
@@ -11,16 +12,16 @@ const C: u64 = (1 << 32) + 977;
 pub(super) fn reduce(wide: [u64; 8]) -> U256 {
     let mut r = [0; 4];
     let mut carry = 0;
-    for i in 0..4 {
+    unroll!(i in [0, 1, 2, 3] {
         (r[i], carry) = multiply_add(wide[4 + i], C, wide[i], carry);
-    }
+    });
     // The carry is below 2^34, so its product with c fits into two words.
     let (low, high) = multiply_add(carry, C, 0, 0);
     let (r, over) = add_words(&r, low, high);
     // r - p is r + c - 2^256, so r is at least p if the addition carries.
     let (reduced, reaches) = add_words(&r, C, 0);
     let keep = u64::from(!(over | reaches)).wrapping_neg();
-    std::array::from_fn(|i| (r[i] & keep) | (reduced[i] & !keep))
+    array!(i in [0, 1, 2, 3] => (r[i] & keep) | (reduced[i] & !keep))
 }
 
 #[inline(always)]

@@ -1,6 +1,7 @@
 //! Full products of 256-bit integers, and arithmetic on words with carries.
 
 use crate::uint::U256;
+use crate::unroll::unroll;
 
 /// Returns `a·b + c + d` as low and high word. The sum always fits into two words.
 #[inline(always)]
@@ -20,13 +21,13 @@ pub(super) fn add_carry(a: u64, b: u64, carry: bool) -> (u64, bool) {
 #[inline(always)]
 pub(super) fn product(a: &U256, b: &U256) -> [u64; 8] {
     let mut wide = [0; 8];
-    for i in 0..4 {
+    unroll!(i in [0, 1, 2, 3] {
         let mut carry = 0;
-        for j in 0..4 {
+        unroll!(j in [0, 1, 2, 3] {
             (wide[i + j], carry) = multiply_add(a[i], b[j], wide[i + j], carry);
-        }
+        });
         wide[i + 4] = carry;
-    }
+    });
     wide
 }
 
@@ -34,21 +35,24 @@ pub(super) fn product(a: &U256, b: &U256) -> [u64; 8] {
 #[inline(always)]
 pub(super) fn square(a: &U256) -> [u64; 8] {
     let mut wide = [0; 8];
-    for i in 0..3 {
+    unroll!(i in [0, 1, 2] {
         let mut carry = 0;
-        for j in i + 1..4 {
-            (wide[i + j], carry) = multiply_add(a[i], a[j], wide[i + j], carry);
-        }
+        unroll!(j in [1, 2, 3] {
+            if j > i {
+                (wide[i + j], carry) = multiply_add(a[i], a[j], wide[i + j], carry);
+            }
+        });
         wide[i + 4] = carry;
-    }
-    for i in (1..8).rev() {
+    });
+    unroll!(i in [7, 6, 5, 4, 3, 2, 1] {
         wide[i] = wide[i] << 1 | wide[i - 1] >> 63;
-    }
+    });
     let mut carry = false;
-    for i in 0..4 {
+    unroll!(i in [0, 1, 2, 3] {
         let (low, high) = multiply_add(a[i], a[i], 0, 0);
         (wide[2 * i], carry) = add_carry(wide[2 * i], low, carry);
         (wide[2 * i + 1], carry) = add_carry(wide[2 * i + 1], high, carry);
-    }
+    });
+    debug_assert!(!carry);
     wide
 }
