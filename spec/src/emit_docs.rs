@@ -103,8 +103,8 @@ pub fn emit_metrics(spec: &Spec) -> String {
          |---|---|\n\
          | fast path | the part of a service that answers from a table of its own, before other parts see the \
          request |\n\
-         | `datapath` | the place where the fast path runs: `socket` (threads in user space) or `xdp` (network \
-         driver) |\n\
+         | `datapath` | the place where the fast path runs: `socket` (threads in user space), `xdp` (network \
+         driver) or `rtl` (simulated FPGA NIC) |\n\
          | host | the thread of the server that owns the data and answers what the fast path cannot |\n\
          | fill, invalidate, evict | write an entry into the table; remove it because it may be wrong; remove it \
          for space |\n\
@@ -120,11 +120,11 @@ pub fn emit_metrics(spec: &Spec) -> String {
          | block (`column`) | group of neighbouring rows in the table, which are invalidated together |\n\
          | server (`column`) | region server of HBase, which announces changes to Lineside |\n\
          | channel (`fabric`) | chain of blocks of Hyperledger Fabric |\n\n\
-         Each metric counts a request, packet or event once. A request that XDP passes to the socket datapath is \
-         counted\n\
-         there, with the label `datapath=\"socket\"`; `lineside_xdp_passed_total` says how many requests XDP \
-         passed, and\n\
-         for which reason. A histogram has the series `_bucket`, `_sum` and `_count`. Only services with channels \
+         Each metric counts a request, packet or event once. A request that XDP or the NIC passes to the socket \
+         datapath\n\
+         is counted there, with the label `datapath=\"socket\"`; `lineside_xdp_passed_total` and \
+         `lineside_rtl_passed_total`\n\
+         count them by reason. A histogram has the series `_bucket`, `_sum` and `_count`. Only services with channels \
          have\n\
          the label `channel`. `reason` of `lineside_drops_total` is one of the drops in\n\
          [wire-formats.md](wire-formats.md#drops).\n",

@@ -307,6 +307,7 @@ impl Config {
             issues.extend(found);
             DatapathConfig::default()
         });
+        issues.extend(console_at_tap(&self.console, console.listen, &datapath));
         let process = self.process.read().unwrap_or_else(|found| {
             issues.extend(found);
             ProcessConfig::default()
@@ -326,6 +327,7 @@ impl Config {
             match (definition.parse)(section) {
                 Ok(service) => {
                     issues.extend(ports_taken_twice(section, &*service, &mut ports));
+                    issues.extend(addresses_of_nic(section, &*service, &datapath));
                     issues.extend(directory_taken_twice(section, &*service, &mut directories));
                     if datapath.keep_fast_path && ends_with_server(&*service) {
                         let what = format!(
@@ -389,6 +391,48 @@ fn wrong_hosts(section: &Section, console: &ConsoleConfig) -> Vec<ConfigIssue> {
     for name in console.allowed_hosts.iter().filter(|name| !is_name(name)) {
         let what = format!("{name:?}: must be a host name without port, such as \"lineside-1\"");
         issues.add("allowed_hosts", what);
+    }
+    issues.finish(()).err().unwrap_or_default()
+}
+
+/// Returns the mistake of a console at an address of the TAP device's network. The TAP device does not exist yet when
+/// the console starts.
+fn console_at_tap(section: &Section, listen: SocketAddr, datapath: &DatapathConfig) -> Vec<ConfigIssue> {
+    let networks = match datapath.kind {
+        DatapathKind::Rtl => datapath.tap_networks(),
+        _ => Vec::new(),
+    };
+    let mut issues = Issues::new(section);
+    if let Some(network) = networks.iter().find(|network| network.contains(listen.ip())) {
+        let what = format!(
+            "\"{listen}\": the console cannot listen in the network of the TAP device, {network}; give another address of \
+             this machine, such as {}",
+            loopback(CONSOLE_PORT)
+        );
+        issues.add("listen", what);
+    }
+    issues.finish(()).err().unwrap_or_default()
+}
+
+/// Returns a mistake for each address of an enabled service that only the NIC can have, although the NIC does not serve
+/// it.
+fn addresses_of_nic(section: &Section, service: &dyn Service, datapath: &DatapathConfig) -> Vec<ConfigIssue> {
+    let mut listens = service.tcp_listens();
+    // A service with a program for the NIC is checked with the programs of all services.
+    if service.nic_program().is_none() {
+        listens.extend(service.listens());
+    }
+    let mut issues = Issues::new(section);
+    for listen in listens.iter().filter(|_| service.is_enabled()) {
+        if let Some(network) = datapath.nic_network_of(listen.address.ip()) {
+            let what = format!(
+                "\"{}\": this machine does not have this address of the TAP device, and the NIC does not serve it; give \
+                 {}, or another address of this machine",
+                listen.address,
+                SocketAddr::new(network.address, listen.address.port())
+            );
+            issues.add(listen.key, what);
+        }
     }
     issues.finish(()).err().unwrap_or_default()
 }

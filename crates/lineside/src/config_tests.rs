@@ -308,6 +308,78 @@ fn services_that_the_datapath_cannot_serve_are_refused_before_the_start() {
     assert_eq!(startable.is_ok(), HAS_SIMULATED_NIC, "{startable:?}");
 }
 
+/// The network of the TAP device is 10.77.0.1/24 unless the section says otherwise, and the NIC of `spv` has 10.77.0.2.
+#[test]
+fn addresses_and_names_that_a_tap_device_cannot_have_are_refused() {
+    for (datapath, more, expected) in [
+        (
+            "tap = \"lo\"",
+            "",
+            "[datapath] tap = \"lo\": the loopback interface has this name",
+        ),
+        (
+            "tap = \"all\"",
+            "",
+            "[datapath] tap = \"all\": must be an interface's name",
+        ),
+        ("tap = \"default\"", "", "[datapath] tap = \"default\": must be"),
+        (
+            "tap = \"lineside%d\"",
+            "",
+            "[datapath] tap = \"lineside%d\": must be",
+        ),
+        ("tap = \"a\\u0000b\"", "", "[datapath] tap = \"a\\0b\": must be"),
+        (
+            "tap_addresses = [\"10.77.0.1/024\"]",
+            "",
+            "[datapath] tap_addresses = \"10.77.0.1/024\": must be an address with the length",
+        ),
+        (
+            "tap_addresses = [\"10.77.0.1/24\", \"224.0.0.1/4\"]",
+            "",
+            "[datapath] tap_addresses = \"224.0.0.1/4\" is a multicast address; give an address of one machine",
+        ),
+        (
+            "tap_addresses = [\"10.77.0.1/24\", \"10.77.0.1/16\"]",
+            "",
+            "[datapath] tap_addresses = \"10.77.0.1/16\" is listed twice",
+        ),
+        (
+            "tap_addresses = [\"10.77.0.1/24\", \"10.77.0.2/24\"]",
+            "",
+            "[datapath] kind = \"rtl\": 10.77.0.2:7701: the address of the NIC must have a port other than 0, and cannot be",
+        ),
+        (
+            "",
+            "[console]\nlisten = \"10.77.0.1:7700\"\n",
+            "[console] listen = \"10.77.0.1:7700\": the console cannot listen in the network of the TAP device",
+        ),
+        (
+            "",
+            "[console]\nlisten = \"10.77.0.3:7700\"\n",
+            "[console] listen = \"10.77.0.3:7700\": the console cannot listen in the network of the TAP device",
+        ),
+    ] {
+        let text =
+            format!("{SPV}listen = \"10.77.0.2:7701\"\n{more}[datapath]\nkind = \"rtl\"\n{datapath}\n");
+        let issue = only_issue(&text);
+        assert!(issue.what.starts_with(expected), "{}", issue.what);
+    }
+    let electrum = |address: &str| {
+        format!("{SPV}listen = \"10.77.0.2:7701\"\nelectrum = \"{address}\"\n[datapath]\nkind = \"rtl\"\n")
+    };
+    let what = only_issue(&electrum("10.77.0.2:50001")).what;
+    let expected =
+        "[spv] electrum = \"10.77.0.2:50001\": this machine does not have this address of the TAP device";
+    assert!(what.starts_with(expected), "{what}");
+    for accepted in ["10.77.0.1:50001", "127.0.0.1:50001", "0.0.0.0:50001"] {
+        assert_eq!(check(&electrum(accepted)).err(), None, "{accepted}");
+    }
+    // On the other datapaths these addresses may belong to this machine.
+    let other = electrum("10.77.0.2:50001").replace("\"rtl\"", "\"socket\"");
+    assert_eq!(check(&other).err(), None, "{other}");
+}
+
 #[test]
 fn unknown_keys_are_refused_in_every_section() {
     for section in [

@@ -60,7 +60,7 @@ mod with_the_feature {
     use lineside_spv::store::{Geometry, Store};
     use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
     use lineside_testkit::netns::alone;
-    use lineside_testkit::{Daemon, DemoBlock, DemoChain, skipped};
+    use lineside_testkit::{Daemon, DemoBlock, DemoChain, can_create_tap};
     use lineside_wire::SPV_SLOT;
     use std::io::{Read, Write};
     use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -75,21 +75,6 @@ mod with_the_feature {
 
     fn server() -> SocketAddr {
         (NIC, 7701).into()
-    }
-
-    /// Returns false, and prints one line, if this machine has no TAP devices for this process.
-    fn has_tap() -> bool {
-        let opened = std::fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open("/dev/net/tun");
-        let why = match opened {
-            Ok(_) if rustix::process::geteuid().is_root() => return true,
-            Ok(_) => "creating a TAP device needs root rights".into(),
-            Err(error) => format!("there is no /dev/net/tun here ({error})"),
-        };
-        skipped(why);
-        false
     }
 
     fn start(more: &[&str]) -> Daemon {
@@ -187,7 +172,7 @@ mod with_the_feature {
 
     #[test]
     fn real_clients_get_every_answer_and_ping_works_beside_them() {
-        if !has_tap() {
+        if !can_create_tap() {
             return;
         }
         alone(|| {
@@ -236,7 +221,7 @@ mod with_the_feature {
 
     #[test]
     fn a_server_that_is_killed_leaves_no_device() {
-        if !has_tap() {
+        if !can_create_tap() {
             return;
         }
         alone(|| {
@@ -342,7 +327,7 @@ mod with_the_feature {
 
     #[test]
     fn fills_invalidations_epochs_and_the_lease_are_seen_at_once() {
-        if !has_tap() {
+        if !can_create_tap() {
             return;
         }
         alone(|| {

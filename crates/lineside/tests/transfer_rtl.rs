@@ -5,8 +5,8 @@
 mod transfer_server;
 
 use lineside_client::transfer::{Client, Session};
+use lineside_testkit::can_create_tap;
 use lineside_testkit::netns::alone;
-use lineside_testkit::skipped;
 use lineside_transfer::AccountId;
 use lineside_transfer::paper::PaperRequest;
 use lineside_wire::{
@@ -20,21 +20,6 @@ use tempfile::TempDir;
 use transfer_server::{Server, lineside, move_ones, operation, text};
 
 const NIC: &str = "10.77.0.2:7702";
-
-/// Returns false, and prints one line, if this machine has no TAP devices for this process.
-fn has_tap() -> bool {
-    let opened = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/net/tun");
-    let why = match opened {
-        Ok(_) if rustix::process::geteuid().is_root() => return true,
-        Ok(_) => "creating a TAP device needs root rights".into(),
-        Err(error) => format!("there is no /dev/net/tun here ({error})"),
-    };
-    skipped(why);
-    false
-}
 
 fn start(data: &Path, mode: &str) -> Server {
     // The clients of the TAP device may create money.
@@ -117,7 +102,7 @@ fn audited_operations(folder: &Path) -> u64 {
 
 #[test]
 fn the_nic_executes_and_its_host_journals_each_operation_once() {
-    if !has_tap() {
+    if !can_create_tap() {
         return;
     }
     alone(|| {
@@ -226,7 +211,7 @@ fn the_nic_executes_and_its_host_journals_each_operation_once() {
 
 #[test]
 fn in_durable_mode_the_nic_answers_balances_and_a_kill_loses_no_acknowledged_operation() {
-    if !has_tap() {
+    if !can_create_tap() {
         return;
     }
     alone(|| {

@@ -51,6 +51,7 @@ mod batch;
 mod clock;
 mod host;
 mod neighbours;
+pub mod netlink;
 mod progress;
 mod queue;
 mod stream;

@@ -9,12 +9,11 @@
 //! question.
 
 use super::{Shared, batch};
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use crate::netlink::Netlink;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
-use netlink_sys::{Socket, SocketAddr as NetlinkAddress, protocols::NETLINK_ROUTE};
 use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, UdpSocket};
@@ -29,8 +28,6 @@ const QUEUE_CHECK_INTERVAL: Duration = Duration::from_millis(25);
 const QUEUED_BYTES_LIMIT: usize = 64 << 10;
 /// Time after which the neighbour table is no longer read if no socket had more than [`QUEUED_BYTES_LIMIT`] queued.
 const WATCH_END_DELAY: Duration = Duration::from_secs(10);
-/// Size of the buffer for reading the netlink socket. The kernel sends at most 32 KiB in one message.
-const DUMP_BYTES: usize = 64 << 10;
 
 /// Addresses to which no reply is sent at the moment. Usually empty.
 #[derive(Debug, Default)]
@@ -65,7 +62,7 @@ impl Unresolved {
 /// If a netlink socket cannot be opened, it returns at once; datagrams to unresolved neighbours may then fill the send
 /// buffers.
 pub(super) fn watch(sockets: &[Arc<UdpSocket>], shared: &Shared) {
-    let Ok(neighbours) = Neighbours::open() else {
+    let Ok(netlink) = Netlink::open() else {
         return;
     };
     let mut full: Option<Instant> = None;
@@ -83,72 +80,34 @@ pub(super) fn watch(sockets: &[Arc<UdpSocket>], shared: &Shared) {
         }
         // If the table cannot be read now, the next tick tries again.
         if full.is_some()
-            && let Ok(unresolved) = neighbours.unresolved()
+            && let Ok(unresolved) = unresolved(&netlink)
         {
             shared.unresolved.set(unresolved);
         }
     }
 }
 
-/// Netlink connection to the neighbour table of this network namespace. Reading the table needs no privileges.
-pub(super) struct Neighbours(Socket);
-
-impl Neighbours {
-    /// Opens the netlink connection.
-    ///
-    /// # Errors
-    /// The system's error if the netlink socket cannot be opened.
-    pub fn open() -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
-        socket.bind_auto()?;
-        socket.connect(&NetlinkAddress::new(0, 0))?;
-        Ok(Self(socket))
-    }
-
-    /// Returns the addresses for which no interface has a link-layer address, although at least one interface tried to
-    /// resolve them.
-    ///
-    /// # Errors
-    /// The system's error, or `InvalidData` for a message that cannot be parsed.
-    pub fn unresolved(&self) -> io::Result<HashSet<IpAddr>> {
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_DUMP | NLM_F_REQUEST;
-        let ask = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
-        let mut request = NetlinkMessage::new(header, NetlinkPayload::from(ask));
-        request.finalize();
-        let mut bytes = vec![0; request.buffer_len()];
-        request.serialize(&mut bytes);
-        self.0.send(&bytes, 0)?;
-
-        let (mut unresolved, mut resolved) = (HashSet::new(), HashSet::new());
-        let mut buffer = vec![0; DUMP_BYTES];
-        loop {
-            let size = self.0.recv(&mut &mut buffer[..], 0)?;
-            let mut rest = buffer.get(..size).unwrap_or_default();
-            while !rest.is_empty() {
-                let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest);
-                let message = message.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-                match message.payload {
-                    NetlinkPayload::Done(_) => return Ok(&unresolved - &resolved),
-                    NetlinkPayload::Error(error) => return Err(error.to_io()),
-                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewNeighbour(entry)) => {
-                        if let Some((address, is_resolved)) = entry_of(&entry) {
-                            let set = if is_resolved {
-                                &mut resolved
-                            } else {
-                                &mut unresolved
-                            };
-                            set.insert(address);
-                        }
-                    }
-                    _ => {}
-                }
-                // Messages are aligned to four bytes, so the next message begins at a multiple of four.
-                let bytes = (message.header.length as usize).next_multiple_of(4).max(4);
-                rest = rest.get(bytes..).unwrap_or_default();
-            }
+/// Returns the addresses for which no interface has a link-layer address, although at least one interface tried to
+/// resolve them.
+///
+/// # Errors
+/// See [`Netlink::list`].
+pub(super) fn unresolved(netlink: &Netlink) -> io::Result<HashSet<IpAddr>> {
+    let request = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
+    let (mut unresolved, mut resolved) = (HashSet::new(), HashSet::new());
+    for entry in netlink.list(request)? {
+        if let RouteNetlinkMessage::NewNeighbour(entry) = entry
+            && let Some((address, is_resolved)) = entry_of(&entry)
+        {
+            let set = if is_resolved {
+                &mut resolved
+            } else {
+                &mut unresolved
+            };
+            set.insert(address);
         }
     }
+    Ok(&unresolved - &resolved)
 }
 
 /// Returns the IP address of a neighbour entry, and true if the link-layer address of the neighbour is known.

@@ -1,6 +1,8 @@
 //! Errors of the FPGA datapath: one variant for each cause, with the remedy in its message.
 
+use crate::address::InterfaceAddress;
 use std::io;
+use std::net::IpAddr;
 
 /// Error of the FPGA datapath.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +35,20 @@ pub enum RtlError {
         "there is already an interface {0}: set another name as `tap` in [datapath], or remove that interface"
     )]
     NameTaken(String),
+    /// Frames for an address of the NIC would go to another interface.
+    #[error(
+        "{interface} has the address {address}, so this machine would send requests for the NIC at {nic} to \
+         {interface}: set other `tap_addresses` in [datapath] and another `listen` of the service, or remove that \
+         address"
+    )]
+    NetworkTaken {
+        /// Address of the NIC.
+        nic: IpAddr,
+        /// Name of the other interface.
+        interface: String,
+        /// Address of the other interface.
+        address: InterfaceAddress,
+    },
     /// Another system call failed.
     #[error("cannot {what}: {source}")]
     System {

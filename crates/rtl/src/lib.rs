@@ -18,6 +18,7 @@
 //! assert_eq!(command.0[..8], [5, 0, 0, 0, 32, 0, 0, 0]);
 //! ```
 
+mod address;
 mod bridge;
 mod command;
 mod error;
@@ -32,6 +33,7 @@ mod tap;
 #[cfg(feature = "sim")]
 mod watch;
 
+pub use address::InterfaceAddress;
 pub use bridge::{Bridge, BridgeCounts};
 pub use command::{Command, endpoint_commands, folded_sum};
 pub use error::RtlError;
@@ -40,7 +42,7 @@ pub use network::{NetworkPlan, NicNetwork};
 pub use nic::{BATCH, Follower, FrameBatch, Nic, NicCounters, NicDesign, NicRecord, NicResponse, NicVerdict};
 pub use queue::CommandQueue;
 pub use size::{SIM_BLOCK_BITS, SIM_BUCKET_BITS, SIM_LINE_BITS, SIM_RECORDS, SIM_SESSION_BITS};
-pub use tap::{InterfaceAddress, Tap};
+pub use tap::Tap;
 #[cfg(feature = "sim")]
 pub use watch::{SimEvent, SimEventKind};
 

@@ -10,8 +10,9 @@
 //! service would come to the TAP device. Nothing else has to move: a socket belongs to the namespace in which it was
 //! created, whatever thread uses it.
 
+use crate::address::{self, InterfaceAddress};
 use crate::error::{RtlError, system};
-use crate::tap::{InterfaceAddress, Tap, control_socket, datagram_socket, set_up};
+use crate::tap::{Tap, control_socket, datagram_socket, set_up};
 use lineside_wire::endpoint::Endpoint;
 use std::io;
 use std::net::IpAddr;
@@ -53,6 +54,15 @@ impl NicNetwork {
     /// One variant of [`RtlError`] for each cause.
     pub fn create(plan: &NetworkPlan) -> Result<Self, RtlError> {
         let wire = Tap::create(&plan.tap)?;
+        for own in &plan.own {
+            if let Some((interface, address)) = address::other_interface(own)? {
+                return Err(RtlError::NetworkTaken {
+                    nic: own.address,
+                    interface,
+                    address,
+                });
+            }
+        }
         // A thread of its own enters the new namespace and ends. The device and the sockets keep the namespace.
         let (host, sockets) = std::thread::scope(|scope| {
             let making = scope.spawn(|| host_side(plan));

@@ -1,78 +1,17 @@
 //! TAP devices: network interfaces whose frames this process sends and receives. The kernel removes a device when its
 //! descriptor is closed, so also when the process is killed.
 
+use crate::address::{self, InterfaceAddress};
 use crate::error::{RtlError, system};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::time::{Duration, Instant};
 
 /// Request of `ioctl` that makes a descriptor of /dev/net/tun a device (linux/if_tun.h).
 const TUNSETIFF: u32 = 0x4004_54ca;
 /// Number of frames that wait for this process at most; further ones are lost. A burst of clients fits.
 const QUEUE_FRAMES: libc::c_int = 8192;
-
-/// Flag of an IPv6 address that cannot be used yet: IFA_F_TENTATIVE of linux/if_addr.h.
-const TENTATIVE: u32 = 0x40;
-/// Maximum time until the kernel lets the addresses of a device be used. Detection of duplicates takes about 2 s.
-const ADDRESS_WAIT: Duration = Duration::from_secs(5);
-
-/// Address of an interface with the length of its network's prefix in bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InterfaceAddress {
-    /// Address.
-    pub address: IpAddr,
-    /// Length of the prefix, at most 32 or 128.
-    pub prefix_bits: u8,
-}
-
-impl InterfaceAddress {
-    /// Parses `ADDRESS/BITS`. Returns `None` for another text.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (address, bits) = text.split_once('/')?;
-        let (address, prefix_bits) = (address.parse().ok()?, bits.parse().ok()?);
-        let bits_max = match address {
-            IpAddr::V4(_) => 32,
-            IpAddr::V6(_) => 128,
-        };
-        (1..=bits_max)
-            .contains(&prefix_bits)
-            .then_some(Self { address, prefix_bits })
-    }
-
-    /// Returns true if `other` is in the network of this address.
-    pub fn contains(&self, other: IpAddr) -> bool {
-        match (self.address, other) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
-                let shift = 32 - u32::from(self.prefix_bits);
-                u32::from(own).checked_shr(shift) == u32::from(other).checked_shr(shift)
-            }
-            (IpAddr::V6(own), IpAddr::V6(other)) => {
-                let shift = 128 - u32::from(self.prefix_bits);
-                u128::from(own).checked_shr(shift) == u128::from(other).checked_shr(shift)
-            }
-            _ => false,
-        }
-    }
-
-    /// Returns the broadcast address of the network; `None` for IPv6, and for a network of at most two addresses.
-    pub fn broadcast(&self) -> Option<Ipv4Addr> {
-        match self.address {
-            IpAddr::V4(own) if self.prefix_bits < 31 => {
-                Some(Ipv4Addr::from(u32::from(own) | u32::MAX >> self.prefix_bits))
-            }
-            _ => None,
-        }
-    }
-}
-
-impl std::fmt::Display for InterfaceAddress {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}/{}", self.address, self.prefix_bits)
-    }
-}
 
 /// TAP device in the network namespace of the thread that created it. Dropping it removes the device.
 #[derive(Debug)]
@@ -151,59 +90,16 @@ impl Tap {
             &mut request,
             "set the queue",
         )?;
-        // Detection of duplicate addresses delays an IPv6 address, and there is no other station on this wire. If it
-        // cannot be switched off, the addresses are usable a second or two later.
-        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{}/accept_dad", self.name), "0");
         set_up(&control, &self.name)?;
-        for address in addresses {
-            self.add(&control, address)?;
-        }
-        // The kernel makes an IPv6 address usable in a thread of its own. Before that, no socket can be bound to it,
-        // and clients get another source address.
-        let begin = Instant::now();
-        while addresses.iter().any(|address| is_tentative(address.address)) {
-            if begin.elapsed() > ADDRESS_WAIT {
-                let what = format!("use the addresses of {}", self.name);
-                return Err(system(what)(io::ErrorKind::TimedOut.into()));
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        Ok(())
-    }
-
-    fn add(&self, control: &OwnedFd, address: &InterfaceAddress) -> Result<(), RtlError> {
-        let adding = format!("give {} the address {address}", self.name);
-        match address.address {
-            IpAddr::V4(v4) => {
-                let mut request = self.request();
-                let mask = u32::MAX << (32 - u32::from(address.prefix_bits));
-                let steps = [
-                    (libc::SIOCSIFADDR, v4),
-                    (libc::SIOCSIFNETMASK, Ipv4Addr::from(mask)),
-                    (
-                        libc::SIOCSIFBRDADDR,
-                        address.broadcast().unwrap_or(Ipv4Addr::BROADCAST),
-                    ),
-                ];
-                for (step, value) in steps {
-                    request.ifr_ifru.ifru_addr = socket_address(value);
-                    ioctl(control.as_fd(), step as u32, &mut request).map_err(system(adding.clone()))?;
-                }
-                Ok(())
-            }
-            IpAddr::V6(v6) => {
-                let mut request = self.request();
-                self.configure(control, libc::SIOCGIFINDEX as u32, &mut request, "find the index")?;
-                let socket = control_socket(libc::AF_INET6)?;
-                let mut request = V6Request {
-                    address: v6,
-                    prefix_bits: u32::from(address.prefix_bits),
-                    // SAFETY: the kernel has filled in the index.
-                    index: unsafe { request.ifr_ifru.ifru_ifindex },
-                };
-                ioctl(socket.as_fd(), libc::SIOCSIFADDR as u32, &mut request).map_err(system(adding))
-            }
-        }
+        self.configure(
+            &control,
+            libc::SIOCGIFINDEX as u32,
+            &mut request,
+            "find the index",
+        )?;
+        // SAFETY: the kernel has filled in the index, a number above 0.
+        let index = unsafe { request.ifr_ifru.ifru_ifindex } as u32;
+        address::add_all(index, &self.name, addresses)
     }
 
     fn request(&self) -> libc::ifreq {
@@ -242,32 +138,6 @@ impl AsFd for Tap {
         self.file.as_fd()
     }
 }
-
-/// Returns true if the kernel does not let this address of the thread's namespace be used yet.
-fn is_tentative(address: IpAddr) -> bool {
-    let IpAddr::V6(address) = address else {
-        return false;
-    };
-    let Ok(all) = std::fs::read_to_string("/proc/thread-self/net/if_inet6") else {
-        return false;
-    };
-    // Columns: address, index, length of the prefix, scope, flags, name; all numbers are hexadecimal.
-    let address = format!("{:032x}", u128::from(address));
-    let mut lines = all.lines().map(|line| line.split_ascii_whitespace());
-    let found = lines.find_map(|mut columns| (columns.next()? == address).then(|| columns.nth(3))?);
-    let flags = found.and_then(|flags| u32::from_str_radix(flags, 16).ok());
-    flags.is_some_and(|flags| flags & TENTATIVE != 0)
-}
-
-/// struct in6_ifreq of linux/ipv6.h.
-#[repr(C)]
-struct V6Request {
-    address: Ipv6Addr,
-    prefix_bits: u32,
-    index: libc::c_int,
-}
-
-const _: () = assert!(size_of::<V6Request>() == 24 && size_of::<Ipv6Addr>() == 16);
 
 /// Switches the interface `name` on.
 pub(crate) fn set_up(control: &OwnedFd, name: &str) -> Result<(), RtlError> {
@@ -310,17 +180,6 @@ fn request(name: &str) -> libc::ifreq {
     request
 }
 
-fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
-    let mut bytes = [0; 14];
-    for (place, byte) in bytes[2..].iter_mut().zip(address.octets()) {
-        *place = byte as libc::c_char;
-    }
-    libc::sockaddr {
-        sa_family: libc::AF_INET as libc::sa_family_t,
-        sa_data: bytes,
-    }
-}
-
 fn ioctl<T>(descriptor: BorrowedFd<'_>, step: u32, request: &mut T) -> io::Result<()> {
     // SAFETY: each caller passes the structure that `step` takes, which is valid for reading and writing.
     let result = unsafe { libc::ioctl(descriptor.as_raw_fd(), step as _, std::ptr::from_mut(request)) };
@@ -333,37 +192,6 @@ fn ioctl<T>(descriptor: BorrowedFd<'_>, step: u32, request: &mut T) -> io::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn parsed(text: &str) -> InterfaceAddress {
-        InterfaceAddress::parse(text).expect("an address")
-    }
-
-    #[test]
-    fn addresses_have_a_network_and_a_broadcast_address() {
-        let wire = parsed("10.77.0.1/24");
-        assert_eq!(wire.to_string(), "10.77.0.1/24");
-        assert!(wire.contains([10, 77, 0, 200].into()));
-        assert!(!wire.contains([10, 77, 1, 1].into()));
-        assert!(!wire.contains(Ipv6Addr::LOCALHOST.into()));
-        assert_eq!(wire.broadcast(), Some([10, 77, 0, 255].into()));
-        assert_eq!(parsed("10.0.0.1/31").broadcast(), None);
-        assert_eq!(parsed("10.0.0.1/32").broadcast(), None);
-        assert!(!parsed("10.0.0.1/32").contains([10, 0, 0, 2].into()));
-        assert!(parsed("fd77::1/64").contains("fd77::2".parse().unwrap()));
-        assert!(!parsed("fd77::1/128").contains("fd77::2".parse().unwrap()));
-        for wrong in [
-            "10.0.0.1",
-            "10.0.0.1/33",
-            "10.0.0.1/0",
-            "::1/129",
-            "/24",
-            "a/1",
-            "10.0.0.1/-1",
-            "",
-        ] {
-            assert_eq!(InterfaceAddress::parse(wrong), None, "{wrong}");
-        }
-    }
 
     #[test]
     fn a_name_that_is_taken_is_refused() {

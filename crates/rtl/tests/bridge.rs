@@ -6,8 +6,8 @@ use lineside_rtl::{
     Bridge, Command, CommandQueue, FrameBatch, InterfaceAddress, NetworkPlan, Nic, NicCounters, NicNetwork,
     NicVerdict, RtlError,
 };
+use lineside_testkit::can_create_tap;
 use lineside_testkit::netns::alone;
-use lineside_testkit::skipped;
 use lineside_wire::SpvCounter;
 use lineside_wire::endpoint::Endpoint;
 use socket2::Socket;
@@ -104,15 +104,25 @@ struct Rig {
     seen: Arc<Seen>,
 }
 
-fn rig(clients: &str, own: &str) -> Rig {
-    let address = |text: &str| InterfaceAddress::parse(text).expect("an address");
-    let at = SocketAddr::new(address(own).address, PORT);
-    let plan = NetworkPlan {
-        tap: "lstest0".into(),
-        clients: vec![address(clients)],
-        own: vec![address(own)],
-        sockets: if at.is_ipv4() { [1, 0] } else { [0, 1] },
+/// Returns a plan with one socket for each address of the NIC.
+fn plan(tap: &str, clients: &[&str], own: &[&str]) -> NetworkPlan {
+    let all = |texts: &[&str]| -> Vec<InterfaceAddress> {
+        let parsed = texts.iter().map(|text| InterfaceAddress::parse(text));
+        parsed.map(|address| address.expect("an address")).collect()
     };
+    let own = all(own);
+    let v4 = own.iter().filter(|own| own.address.is_ipv4()).count();
+    NetworkPlan {
+        tap: tap.into(),
+        clients: all(clients),
+        sockets: [v4, own.len() - v4],
+        own,
+    }
+}
+
+fn rig(clients: &str, own: &str) -> Rig {
+    let plan = plan("lstest0", &[clients], &[own]);
+    let at = SocketAddr::new(plan.own[0].address, PORT);
     let mut network = NicNetwork::create(&plan).expect("TAP devices");
     let host = Socket::from(
         network.sockets[usize::from(at.is_ipv6())]
@@ -174,16 +184,11 @@ fn has_device() -> bool {
     all.contains("lstest0:")
 }
 
-/// Runs `test` in a network namespace of its own, if this machine has TAP devices for this process.
+/// Runs `test` in a network namespace of its own, if this process can create TAP devices.
 fn with_tap(test: impl FnOnce() + Send + 'static) {
-    let opened = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/net/tun");
-    match opened {
-        // Creating the namespace needs the same rights as a TAP device.
-        Ok(_) => alone(test),
-        Err(error) => skipped(format_args!("there is no /dev/net/tun here ({error})")),
+    // Creating the namespace needs the same rights as a TAP device.
+    if can_create_tap() {
+        alone(test);
     }
 }
 
@@ -213,11 +218,12 @@ fn the_nic_answers_its_requests_and_the_host_the_others() {
             rig.seen.commands.load(SeqCst) > 1,
             "addresses of the NIC, and the test's command"
         );
-        assert_eq!((rig.figure("replies"), rig.figure("unsent")), (201, 0));
-        assert!(rig.figure("forwarded") >= 1 && rig.figure("from_host") >= 1);
         assert!(has_device());
         rig.bridge.stop();
         assert!(!has_device());
+        // The bridge counts a batch after it has sent the replies, so the figures are complete when its thread has ended.
+        assert_eq!((rig.figure("replies"), rig.figure("unsent")), (201, 0));
+        assert!(rig.figure("forwarded") >= 1 && rig.figure("from_host") >= 1);
         rig.queue.flush();
     });
 }
@@ -251,5 +257,48 @@ fn after_a_fault_the_host_answers_everything() {
         let mut reply = [0; 64];
         let bytes = rig.client.recv(&mut reply).expect("a reply");
         assert_eq!(reply[..bytes], *b"from the host");
+    });
+}
+
+#[test]
+fn every_address_of_a_device_can_be_used() {
+    with_tap(|| {
+        let clients = ["10.77.0.1/24", "10.78.0.1/24", "fd77::1/64", "fd78::1/64"];
+        let own = ["10.77.0.2/24", "10.78.0.2/24", "fd77::2/64", "fd78::2/64"];
+        let plan = plan("lstest0", &clients, &own);
+        let mut network = NicNetwork::create(&plan).expect("TAP devices");
+        for (client, own) in plan.clients.iter().zip(&plan.own) {
+            let socket = UdpSocket::bind((client.address, 0)).expect("an address of this machine");
+            socket.connect((own.address, PORT)).expect("a route to the NIC");
+            let host = network.sockets[usize::from(own.address.is_ipv6())].pop();
+            let bound =
+                Socket::from(host.expect("a socket")).bind(&SocketAddr::new(own.address, PORT).into());
+            bound.expect("an address of the NIC");
+        }
+    });
+}
+
+#[test]
+fn a_network_of_another_interface_is_refused() {
+    with_tap(|| {
+        let first =
+            NicNetwork::create(&plan("lstest0", &["10.77.0.1/24"], &["10.77.0.2/24"])).expect("TAP devices");
+        for (clients, own) in [("10.77.0.1/24", "10.77.0.2/24"), ("10.77.9.1/16", "10.77.0.3/16")] {
+            let refused =
+                NicNetwork::create(&plan("lstest1", &[clients], &[own])).expect_err("a taken network");
+            assert!(
+                matches!(&refused, RtlError::NetworkTaken { interface, .. } if interface == "lstest0"),
+                "{refused}"
+            );
+        }
+        // The kernel prefers the smaller network, which is that of the second device here.
+        for (clients, own) in [
+            ("10.77.9.1/16", "10.77.9.2/16"),
+            ("10.77.0.9/28", "10.77.0.10/28"),
+        ] {
+            NicNetwork::create(&plan("lstest1", &[clients], &[own])).expect("a network of its own");
+        }
+        drop(first);
+        NicNetwork::create(&plan("lstest1", &["10.77.0.1/24"], &["10.77.0.2/24"])).expect("a free network");
     });
 }

@@ -5,6 +5,7 @@ use clap::ValueEnum;
 use lineside_rtl::InterfaceAddress;
 use lineside_xdp::XdpMode;
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -122,6 +123,12 @@ impl DatapathConfig {
             check_interfaces(&config.interfaces, &mut issues);
         }
         check_name("tap", &config.tap, &mut issues);
+        if config.tap == "lo" {
+            issues.add(
+                "tap",
+                "\"lo\": the loopback interface has this name; give another name",
+            );
+        }
         check_tap_addresses(&config.tap_addresses, &mut issues);
         if config.kind == DatapathKind::Rtl && config.keep_fast_path {
             let what =
@@ -149,6 +156,19 @@ impl DatapathConfig {
     pub fn tap_networks(&self) -> Vec<InterfaceAddress> {
         let parsed = self.tap_addresses.iter();
         parsed.filter_map(|text| InterfaceAddress::parse(text)).collect()
+    }
+
+    /// Returns the network of the TAP device that contains `ip`, if the datapath is `rtl` and this machine does not have
+    /// `ip`, so that only the NIC can have it.
+    pub fn nic_network_of(&self, ip: IpAddr) -> Option<InterfaceAddress> {
+        let networks = match self.kind {
+            DatapathKind::Rtl => self.tap_networks(),
+            _ => Vec::new(),
+        };
+        let is_own = networks.iter().any(|network| network.address == ip);
+        networks
+            .into_iter()
+            .find(|network| network.contains(ip) && !is_own)
     }
 
     /// Returns the time after which a host that answers no waiting request makes the process unhealthy.
@@ -183,7 +203,8 @@ fn check_interfaces(names: &[String], issues: &mut Issues) {
     }
 }
 
-/// Adds an issue for each address that is not written as `ADDRESS/BITS`, and for a wrong number of addresses.
+/// Adds an issue for each address that is not written as `ADDRESS/BITS`, that no machine can have, or that is listed
+/// twice, and for a wrong number of addresses.
 fn check_tap_addresses(addresses: &[String], issues: &mut Issues) {
     if !(1..=TAP_ADDRESSES_MAX).contains(&addresses.len()) {
         let what = format!(
@@ -192,22 +213,37 @@ fn check_tap_addresses(addresses: &[String], issues: &mut Issues) {
         );
         issues.add("tap_addresses", what);
     }
+    let mut known = Vec::new();
     for text in addresses {
-        if InterfaceAddress::parse(text).is_none() {
-            let what = format!(
-                "{text:?}: must be an address with the length of its prefix, such as \"10.77.0.1/24\""
-            );
-            issues.add("tap_addresses", what);
-        }
+        let what = match InterfaceAddress::parse(text) {
+            None => {
+                format!(
+                    "{text:?}: must be an address with the length of its prefix, such as \"10.77.0.1/24\""
+                )
+            }
+            Some(address) if known.contains(&address.address) => format!("{text:?} is listed twice"),
+            Some(address) => {
+                known.push(address.address);
+                match address.fault() {
+                    Some(fault) => {
+                        format!("{text:?} {fault}; give an address of one machine, such as \"10.77.0.1/24\"")
+                    }
+                    None => continue,
+                }
+            }
+        };
+        issues.add("tap_addresses", what);
     }
 }
 
 fn check_name(key: &str, name: &str, issues: &mut Issues) {
-    // A name has at most 15 bytes (IFNAMSIZ less the final zero byte), and Linux refuses these characters in names.
+    // A name has at most 15 bytes (IFNAMSIZ less the final zero byte). Linux refuses these characters and names, and
+    // replaces `%d` by a number.
+    let is_refused =
+        |letter: char| matches!(letter, '/' | ':' | '%') || letter.is_whitespace() || letter.is_control();
     let is_name = (1..=15).contains(&name.len())
-        && !name.contains(|letter: char| letter == '/' || letter == ':' || letter.is_whitespace())
-        && name != "."
-        && name != "..";
+        && !name.contains(is_refused)
+        && ![".", "..", "all", "default"].contains(&name);
     if !is_name {
         issues.add(
             key,

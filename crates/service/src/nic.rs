@@ -189,8 +189,7 @@ fn plan(
     }
     let clients = config.tap_networks();
     for NicProgram { listen, .. } in others {
-        let network = clients.iter().find(|client| client.contains(listen.ip()));
-        if network.is_some_and(|network| network.address != listen.ip()) {
+        if config.nic_network_of(listen.ip()).is_some() {
             bail!(UsageError(format!(
                 "{listen}: the simulated NIC has one service, and another enabled service has it; set `listen` of this \
                  service to an address of this machine, or run it in a process of its own with another `tap` and other \
@@ -201,14 +200,15 @@ fn plan(
     let mut own: Vec<InterfaceAddress> = Vec::new();
     let mut sockets = [0; 2];
     for NicProgram { listen, .. } in &programs {
-        let Some(network) = clients.iter().find(|client| client.contains(listen.ip())) else {
+        let containing = clients.iter().filter(|client| client.contains(listen.ip()));
+        let Some(network) = containing.max_by_key(|client| client.prefix_bits) else {
             bail!(UsageError(not_in_network(*listen, &clients)));
         };
-        if network.address == listen.ip() || listen.port() == 0 {
+        let is_own = clients.iter().any(|client| client.address == listen.ip());
+        if is_own || listen.port() == 0 {
             bail!(UsageError(format!(
-                "{listen}: the address of the NIC must have a port other than 0, and cannot be {}, which this machine \
+                "{listen}: the address of the NIC must have a port other than 0, and cannot be one that this machine \
                  has in `tap_addresses`; {}",
-                network.address,
                 example(network)
             )));
         }
@@ -216,6 +216,9 @@ fn plan(
             address: listen.ip(),
             prefix_bits: network.prefix_bits,
         };
+        if let Some(fault) = address.fault() {
+            bail!(UsageError(format!("{listen} {fault}; {}", example(network))));
+        }
         if !own.contains(&address) {
             own.push(address);
         }
@@ -322,7 +325,9 @@ mod tests {
             (&["127.0.0.1:7701"], "such as 10.77.0.2:7701"),
             (&["0.0.0.0:7701"], "is in no network"),
             (&["[::1]:7701"], "is in no network"),
-            (&["10.77.0.1:7701"], "cannot be 10.77.0.1"),
+            (&["10.77.0.1:7701"], "cannot be one that this machine has"),
+            (&["10.77.0.0:7701"], "is the address of a network; set `listen`"),
+            (&["10.77.0.255:7701"], "is a broadcast address; set `listen`"),
             (&["10.77.0.2:0"], "a port other than 0"),
             (&[], "no enabled service has a fast path in the RTL"),
         ] {

@@ -25,6 +25,18 @@ pub fn geometry(wanted: Geometry) -> Geometry {
     }
 }
 
+/// Returns the warning for an operator whose configuration wants a larger table than the simulated NIC has room for.
+pub fn room_warning(wanted: Geometry) -> Option<String> {
+    let has_room = wanted.line_bits <= SIM_LINE_BITS && wanted.block_bits <= SIM_BLOCK_BITS;
+    (!has_room).then(|| {
+        format!(
+            "[spv] line_bits = {}, block_bits = {}: the simulated NIC has room for 2^{SIM_LINE_BITS} lines and \
+             2^{SIM_BLOCK_BITS} blocks, and the host answers requests for all others",
+            wanted.line_bits, wanted.block_bits
+        )
+    })
+}
+
 fn hash_of(words: &[AtomicU64; 4]) -> Hash {
     store::bytes(&store::load(words))
 }

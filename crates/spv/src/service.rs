@@ -205,7 +205,10 @@ impl Service for SpvService {
         let chain = open_chain(&config, &mut context.warnings)?;
         let nic = context.nic_of(config.listen).cloned();
         let geometry = match &nic {
-            Some(_) => nic::geometry(config.geometry()),
+            Some(_) => {
+                context.warnings.extend(nic::room_warning(config.geometry()));
+                nic::geometry(config.geometry())
+            }
             None => config.geometry(),
         };
         let mut programs = context.attachment.programs();

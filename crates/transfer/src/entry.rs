@@ -143,14 +143,7 @@ impl Entry {
     /// Returns the entry for a record of the fast path: the short form if the fast path's time is the only field that
     /// the short form does not keep.
     pub(crate) fn of_record(record: Record) -> Self {
-        let low = |account: &AccountId| u128::from_be_bytes(account.0) as u32;
-        let request = PaperRequest::new(
-            record.command,
-            record.sequence as u32,
-            low(&record.source),
-            low(&record.destination),
-            record.amount as u32,
-        );
+        let request = record.paper_request();
         let version = record.source_version;
         let short = |code| Record {
             time_ns: record.time_ns,

@@ -76,6 +76,19 @@ impl Record {
             ..Self::default()
         }
     }
+
+    /// Returns the request of a record in the paper's format. Fields that are longer in the record lose their upper
+    /// bits.
+    pub fn paper_request(&self) -> PaperRequest {
+        let low = |account: &AccountId| u128::from_be_bytes(account.0) as u32;
+        PaperRequest::new(
+            self.command,
+            self.sequence as u32,
+            low(&self.source),
+            low(&self.destination),
+            self.amount as u32,
+        )
+    }
 }
 
 /// Ring into which the fast path on one CPU writes a record of each executed operation.

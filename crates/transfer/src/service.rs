@@ -221,6 +221,7 @@ impl Service for TransferService {
         let nic = context.nic_of(config.listen).cloned();
         let (readers, geometry) = match &nic {
             Some(nic) => {
+                context.warnings.extend(nic::room_warning(&geometry));
                 let queue = nic.queue();
                 let wait = Arc::new(move || nic::wait(&*queue));
                 (Readers::new(false).with_device(wait), nic::geometry(geometry))

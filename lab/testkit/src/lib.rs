@@ -22,6 +22,7 @@ mod packet;
 mod random;
 mod regtest_chain;
 mod skip;
+mod tap;
 
 pub use binary::binary;
 pub use core_mini::CoreMini;
@@ -31,3 +32,4 @@ pub use packet::PacketSocket;
 pub use random::Random;
 pub use regtest_chain::RegtestChain;
 pub use skip::skipped;
+pub use tap::can_create_tap;

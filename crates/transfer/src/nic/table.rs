@@ -13,10 +13,10 @@ use crate::AccountId;
 use crate::cell::{self, CellGuard};
 use crate::claims::{Claims, Slot, StoreClaims};
 use crate::ledger::Change;
-use crate::paper::{PaperAnswer, PaperLast, PaperRequest};
+use crate::paper::{PaperAnswer, PaperLast};
 use crate::ring::{NO_SESSION, Record, Ring};
 use crate::rules::Holding;
-use crate::store::{Geometry, Store};
+use crate::store::{Geometry, Mode, Store};
 use crate::writer::{StoreWriter, TransferFill};
 use lineside_rtl::{
     Command, CommandQueue, Follower, NicRecord, NicResponse, REGISTER_TRANSFER_LEASE_UNTIL_NS,
@@ -65,6 +65,25 @@ pub fn geometry(wanted: Geometry) -> Geometry {
         ring_bits: wanted.ring_bits.max(RING_BITS_MIN),
         ..wanted
     }
+}
+
+/// Returns the warning for an operator whose configuration wants more accounts or sessions than the simulated NIC has
+/// room for. In the mode `express`, only the fast path has accounts.
+pub fn room_warning(wanted: &Geometry) -> Option<String> {
+    let has_room = wanted.account_bits <= SIM_BUCKET_BITS && wanted.sessions <= 1 << SIM_SESSION_BITS;
+    let rest = match wanted.mode {
+        Mode::Express => "the ledger cannot have more accounts, and the host answers all other sessions",
+        Mode::Durable => "the host answers for all others",
+    };
+    (!has_room).then(|| {
+        format!(
+            "[transfer] account_bits = {}, sessions = {}: the simulated NIC has room for 2^{SIM_BUCKET_BITS} accounts \
+             and {} sessions; {rest}",
+            wanted.account_bits,
+            wanted.sessions,
+            1 << SIM_SESSION_BITS,
+        )
+    })
 }
 
 /// Lets `store`, which has no accounts yet, follow a NIC after its reset: copies its key and its policies. The lease of
@@ -172,14 +191,7 @@ impl NicFollower {
     }
 
     fn keep_last(&mut self, source: usize, record: &Record) {
-        let low = |account: &AccountId| u128::from_be_bytes(account.0) as u32;
-        let request = PaperRequest::new(
-            record.command,
-            record.sequence as u32,
-            low(&record.source),
-            low(&record.destination),
-            record.amount as u32,
-        );
+        let request = record.paper_request();
         let answer = match Code::from_code(record.code) {
             Some(Code::Done) => PaperAnswer::done(record.source_balance),
             code => {

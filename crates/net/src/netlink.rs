@@ -1,0 +1,78 @@
+//! Requests to the kernel about addresses and neighbours of this network namespace, over netlink.
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use std::io;
+
+/// Size of the buffer for reading the socket. The kernel sends at most 32 KiB in one message.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Connection to the kernel. Reading needs no privileges; creating needs CAP_NET_ADMIN.
+#[derive(Debug)]
+pub struct Netlink(Socket);
+
+impl Netlink {
+    /// Opens a connection for the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// The system's error if the socket cannot be opened.
+    pub fn open() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self(socket))
+    }
+
+    /// Returns all objects of the kind that `request` asks for.
+    ///
+    /// # Errors
+    /// The system's error, or `InvalidData` for a message that cannot be parsed.
+    pub fn list(&self, request: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.request(request, NLM_F_DUMP)
+    }
+
+    /// Creates the object in `request`, which must not exist.
+    ///
+    /// # Errors
+    /// See [`Netlink::list`].
+    pub fn create(&self, request: RouteNetlinkMessage) -> io::Result<()> {
+        self.request(request, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL)
+            .map(drop)
+    }
+
+    fn request(&self, request: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        let mut request = NetlinkMessage::new(header, NetlinkPayload::from(request));
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        self.0.send(&bytes, 0)?;
+
+        let mut found = Vec::new();
+        let mut buffer = vec![0; BUFFER_BYTES];
+        loop {
+            let size = self.0.recv(&mut &mut buffer[..], 0)?;
+            let mut rest = buffer.get(..size).unwrap_or_default();
+            while !rest.is_empty() {
+                let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest);
+                let message = message.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+                match message.payload {
+                    NetlinkPayload::Done(_) => return Ok(found),
+                    // An error without a code confirms a request with NLM_F_ACK.
+                    NetlinkPayload::Error(error) if error.code.is_none() => return Ok(found),
+                    NetlinkPayload::Error(error) => return Err(error.to_io()),
+                    NetlinkPayload::InnerMessage(object) => found.push(object),
+                    _ => {}
+                }
+                // Messages are aligned to four bytes, so the next message begins at a multiple of four.
+                let bytes = (message.header.length as usize).next_multiple_of(4).max(4);
+                rest = rest.get(bytes..).unwrap_or_default();
+            }
+        }
+    }
+}
