@@ -6,14 +6,14 @@ pub use lineside_messages::column::native::{Answer, LeftOut, Rows};
 pub use lineside_messages::column::paper::{PaperAnswer, PaperRequest};
 pub use lineside_messages::column::{Change, ColumnName, NAME_BYTES_MAX, ROW_BYTES_MAX, native, paper};
 
-use crate::exchange::{Again, exchange, open, open_with_id};
+use crate::exchange::{Again, Link, exchange, open};
 use lineside_messages::column::native::{Ask, REPLY_HEAD_BYTES, Sender};
 use lineside_wire::{
     COLUMN_OP_OPEN, COLUMN_OP_SWITCH, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED, ColumnSession,
     NATIVE_REPLY_BIT, NativeHeader, PAYLOAD_BYTES_MAX, Status, native as wire,
 };
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -65,11 +65,7 @@ struct Unanswered {
 /// Client of one server. It sends one request at a time.
 #[derive(Debug)]
 pub struct Client {
-    server: SocketAddr,
-    socket: UdpSocket,
-    timeout: Duration,
-    next_id: u64,
-    resent: u64,
+    link: Link,
     /// Session, with the nonce of the session's last change. The next change uses the next nonce.
     session: Option<Sender>,
     /// Changes whose outcome is unknown, the oldest first.
@@ -82,14 +78,8 @@ impl Client {
     /// # Errors
     /// The system's error of opening the socket.
     pub fn connect(server: SocketAddr, timeout: Duration) -> Result<Self, ClientError> {
-        let opened = open_with_id(server).map_err(|source| ClientError::Io { server, source });
-        let (socket, next_id) = opened?;
         Ok(Self {
-            server,
-            socket,
-            timeout,
-            next_id,
-            resent: 0,
+            link: Link::open(server, timeout)?,
             session: None,
             unanswered: Vec::new(),
         })
@@ -97,7 +87,7 @@ impl Client {
 
     /// Returns how many times requests were sent again.
     pub fn resent(&self) -> u64 {
-        self.resent
+        self.link.resent
     }
 
     /// Returns the cells of a row. Columns without a cell are left out.
@@ -221,9 +211,9 @@ impl Client {
         // If the outcome of this change stays unknown, the session is left, so that no later answer can be attributed
         // to the wrong change.
         self.session = None;
-        let resent_before = self.resent;
+        let resent_before = self.link.resent;
         let answer = self.ask(&change.ask, change.room_bytes, Some(change.id()));
-        let is_repeated = is_resumed || self.resent > resent_before;
+        let is_repeated = is_resumed || self.link.resent > resent_before;
         let answer =
             answer.map_err(|error| error.of_refused_change(is_repeated, DEFINITE_REFUSALS, change.id()));
         let mut sender = change.sender;
@@ -278,30 +268,30 @@ impl Client {
         let sent = request.to_bytes(rows).ok_or(ClientError::TooLong)?;
         // The format has no request ids. A new socket for each request ensures that replies to earlier requests are not
         // mistaken for the reply to this one.
-        let socket = open(self.server).map_err(|source| ClientError::Io {
-            server: self.server,
+        let socket = open(self.link.server).map_err(|source| ClientError::Io {
+            server: self.link.server,
             source,
         })?;
         let answer = |reply: &[u8]| PaperAnswer::parse(request, reply).map(Ok);
         let PaperRequest::Put(key, ..) = request else {
-            let answered = exchange(&socket, self.server, self.timeout, &sent, answer);
+            let answered = exchange(&socket, self.link.server, self.link.timeout, &sent, answer);
             return Ok(answered.map_err(|error| ClientError::of(error, SERVICE))?.0);
         };
         let io = |source| ClientError::Io {
-            server: self.server,
+            server: self.link.server,
             source,
         };
-        socket.set_read_timeout(Some(self.timeout)).map_err(io)?;
+        socket.set_read_timeout(Some(self.link.timeout)).map_err(io)?;
         socket.send(&sent).map_err(io)?;
         let mut reply = [0; PAYLOAD_BYTES_MAX];
         match socket.recv(&mut reply) {
             Ok(bytes) => answer(&reply[..bytes])
                 .and_then(|answer: Result<_, Again>| answer.ok())
-                .ok_or(ClientError::Malformed(self.server)),
+                .ok_or(ClientError::Malformed(self.link.server)),
             Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut].contains(&error.kind()) => {
                 Err(ClientError::OutcomeUnknown {
-                    server: self.server,
-                    cause: NoOutcome::Timeout(self.timeout),
+                    server: self.link.server,
+                    cause: NoOutcome::Timeout(self.link.timeout),
                     id: OutcomeId::PaperPut { key: key.clone() },
                 })
             }
@@ -352,8 +342,7 @@ impl Client {
         outcome: Option<OutcomeId>,
         read: impl Fn(u8, &[u8]) -> Option<T>,
     ) -> Result<T, ClientError> {
-        let (id, server) = (self.next_id, self.server);
-        self.next_id = self.next_id.wrapping_add(1);
+        let (id, server) = (self.link.take_id(), self.link.server);
         let request = native::request(id, ask, reply_bytes).ok_or(ClientError::TooLong)?;
         let op = request[3];
         let answer = |datagram: &[u8]| {
@@ -372,13 +361,12 @@ impl Client {
                 status => Some(Ok(Err(refused(server, status)))),
             }
         };
-        let answered = exchange(&self.socket, server, self.timeout, &request, answer);
-        let (answer, resent) = answered.map_err(|error| match outcome {
-            None => ClientError::of(error, SERVICE),
-            Some(id) => ClientError::of_change(error, SERVICE, id),
-        })?;
-        self.resent += resent;
-        answer
+        self.link
+            .exchange(&request, answer)
+            .map_err(|error| match outcome {
+                None => ClientError::of(error, SERVICE),
+                Some(id) => ClientError::of_change(error, SERVICE, id),
+            })?
     }
 }
 

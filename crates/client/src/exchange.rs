@@ -1,6 +1,7 @@
 //! Request and reply over UDP for clients: sends a request again, at growing intervals, until a reply arrives or the
 //! time is over.
 
+use crate::ClientError;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -64,14 +65,59 @@ pub fn open(server: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Opens a socket like [`open`], and returns it with the id of the first request. The id is random, so that an attacker
-/// who does not see the requests cannot forge replies.
-///
-/// # Errors
-/// The system's error if the socket cannot be opened or connected, or if there is no random number.
-pub(crate) fn open_with_id(server: SocketAddr) -> io::Result<(UdpSocket, u64)> {
-    let first_id = getrandom::u64().map_err(io::Error::other)?;
-    Ok((open(server)?, first_id))
+/// Socket of a client, with what all requests through it have in common.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// Server that the socket is connected to.
+    pub server: SocketAddr,
+    /// Socket of the client.
+    pub socket: UdpSocket,
+    /// Maximum time to wait for a reply.
+    pub timeout: Duration,
+    /// Number of requests that were repeated.
+    pub resent: u64,
+    next_id: u64,
+}
+
+impl Link {
+    /// Opens a socket like [`open`]. The id of the first request is random, so that an attacker who does not see the
+    /// requests cannot forge replies.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`] if the socket cannot be opened or connected, or if there is no random number.
+    pub fn open(server: SocketAddr, timeout: Duration) -> Result<Self, ClientError> {
+        let opened =
+            open(server).and_then(|socket| Ok((socket, getrandom::u64().map_err(io::Error::other)?)));
+        let (socket, next_id) = opened.map_err(|source| ClientError::Io { server, source })?;
+        Ok(Self {
+            server,
+            socket,
+            timeout,
+            resent: 0,
+            next_id,
+        })
+    }
+
+    /// Returns the id of the next request.
+    pub fn take_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        id
+    }
+
+    /// Sends `request` and returns its reply, as [`exchange`] does, and counts repetitions in [`Link::resent`].
+    ///
+    /// # Errors
+    /// See [`ExchangeError`].
+    pub fn exchange<T>(
+        &mut self,
+        request: &[u8],
+        answer: impl Fn(&[u8]) -> Option<Result<T, Again>>,
+    ) -> Result<T, ExchangeError> {
+        let (answer, resent) = exchange(&self.socket, self.server, self.timeout, request, answer)?;
+        self.resent += resent;
+        Ok(answer)
+    }
 }
 
 /// Sends `request` repeatedly until `answer` accepts a reply or `timeout` has passed. `answer` is called with each

@@ -23,7 +23,7 @@ pub use lineside_spv_proof::Hash;
 pub use reply::{Answer, ServedWitness};
 pub use sync::{Verified, VerifyError};
 
-use crate::exchange::{Again, exchange, open, open_with_id};
+use crate::exchange::{Again, Link, exchange, open};
 use lineside_spv_proof::{Header, TransactionProof};
 use lineside_wire::{
     HeadersHead, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES, SPV_HEADERS_MAX,
@@ -31,7 +31,7 @@ use lineside_wire::{
     SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, SPV_WITNESS_ROOM_MAX, Status, WitnessReply, native,
 };
 use reply::{Proven, WitnessProven};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
@@ -44,11 +44,7 @@ const PROOF_ROOM: usize = 12;
 /// Client of one server. It sends one request at a time, and threads cannot share it.
 #[derive(Debug)]
 pub struct Client {
-    server: SocketAddr,
-    socket: UdpSocket,
-    timeout: Duration,
-    next_id: u64,
-    resent: u64,
+    link: Link,
 }
 
 impl Client {
@@ -57,20 +53,14 @@ impl Client {
     /// # Errors
     /// The system's error for a socket to that address.
     pub fn connect(server: SocketAddr, timeout: Duration) -> Result<Self, ClientError> {
-        let opened = open_with_id(server).map_err(|source| ClientError::Io { server, source });
-        let (socket, next_id) = opened?;
         Ok(Self {
-            server,
-            socket,
-            timeout,
-            next_id,
-            resent: 0,
+            link: Link::open(server, timeout)?,
         })
     }
 
     /// Returns the number of requests that were repeated.
     pub fn resent(&self) -> u64 {
-        self.resent
+        self.link.resent
     }
 
     /// Returns the location of `txid` (wire byte order); `None`: no connected block holds it.
@@ -125,7 +115,7 @@ impl Client {
                 // Each repetition has space for a longer path, up to the maximum, so the loop ends.
                 Proven::TooLong(depth) if depth as usize <= SPV_PROOF_DEPTH_MAX => room = depth as usize,
                 Proven::TooLong(depth) => {
-                    let server = self.server;
+                    let server = self.link.server;
                     return Err(ClientError::LongPath { server, depth });
                 }
             }
@@ -161,7 +151,7 @@ impl Client {
         let proven = self.ask(op, &body, |status, reply| {
             reply::witness_proof(status, reply, room)
         })?;
-        let server = self.server;
+        let server = self.link.server;
         match proven {
             WitnessProven::Answered(answer) => Ok(answer),
             WitnessProven::TooLong(bytes) => Err(ClientError::LongWitnessProof { server, bytes }),
@@ -197,15 +187,15 @@ impl Client {
     /// See [`ClientError`].
     pub fn paper_root(&mut self, txid: &Hash) -> Result<Option<Hash>, ClientError> {
         let io = |source| ClientError::Io {
-            server: self.server,
+            server: self.link.server,
             source,
         };
-        let socket = open(self.server).map_err(io)?;
-        let answered = exchange(&socket, self.server, self.timeout, txid, |reply| {
+        let socket = open(self.link.server).map_err(io)?;
+        let answered = exchange(&socket, self.link.server, self.link.timeout, txid, |reply| {
             Some(<Hash>::try_from(reply).ok().ok_or(Again::Wait))
         });
         let (root, resent) = answered.map_err(|error| ClientError::of(error, SERVICE))?;
-        self.resent += resent;
+        self.link.resent += resent;
         Ok((root != [0; 32]).then_some(root))
     }
 
@@ -215,8 +205,7 @@ impl Client {
         body: &[u8],
         read: impl Fn(Status, &[u8]) -> Option<T>,
     ) -> Result<T, ClientError> {
-        let (id, server) = (self.next_id, self.server);
-        self.next_id = self.next_id.wrapping_add(1);
+        let (id, server) = (self.link.take_id(), self.link.server);
         let mut request = native::request_header(op, id, body.len() as u16)
             .as_bytes()
             .to_vec();
@@ -237,9 +226,7 @@ impl Client {
                 })),
             })
         };
-        let answered = exchange(&self.socket, server, self.timeout, &request, answer);
-        let (answer, resent) = answered.map_err(|error| ClientError::of(error, SERVICE))?;
-        self.resent += resent;
-        answer
+        let answered = self.link.exchange(&request, answer);
+        answered.map_err(|error| ClientError::of(error, SERVICE))?
     }
 }

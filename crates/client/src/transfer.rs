@@ -13,7 +13,7 @@ pub use operations::{
 };
 pub use session::Session;
 
-use crate::exchange::{Again, ExchangeError, exchange, open_with_id};
+use crate::exchange::{Again, Link};
 use lineside_wire::{
     BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, ReferHead, SessionBody, SignedHead, Status,
     TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TRANSFER_OP_SESSION,
@@ -21,7 +21,7 @@ use lineside_wire::{
 };
 use paper::PaperRequest;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::time::Duration;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -91,11 +91,7 @@ pub struct Balance {
 
 /// Client of one server. Sends one request at a time.
 pub struct Client {
-    server: SocketAddr,
-    socket: UdpSocket,
-    timeout: Duration,
-    next_id: u64,
-    resent: u64,
+    link: Link,
     signer: Option<Signer>,
 }
 
@@ -105,14 +101,8 @@ impl Client {
     /// # Errors
     /// Error of the system when it opens a socket to that address.
     pub fn connect(server: SocketAddr, timeout: Duration) -> Result<Self, ClientError> {
-        let opened = open_with_id(server).map_err(|source| ClientError::Io { server, source });
-        let (socket, next_id) = opened?;
         Ok(Self {
-            server,
-            socket,
-            timeout,
-            next_id,
-            resent: 0,
+            link: Link::open(server, timeout)?,
             signer: None,
         })
     }
@@ -132,7 +122,7 @@ impl Client {
 
     /// Returns the number of repeated requests.
     pub fn resent(&self) -> u64 {
-        self.resent
+        self.link.resent
     }
 
     /// Sends one request in the paper's format. A request without a transaction id (0) is sent only once, because a
@@ -162,7 +152,7 @@ impl Client {
         };
         let source = request.source;
         if request.command == u32::from(lineside_wire::TRANSFER_COMMAND_REFER) {
-            let answered = self.exchange(&sent, answer);
+            let answered = self.link.exchange(&sent, answer);
             return answered.map_err(|error| ClientError::of(error, SERVICE));
         }
         if request.is_numbered() {
@@ -170,7 +160,7 @@ impl Client {
                 source,
                 transaction_id: request.transaction_id,
             };
-            let answered = self.exchange(&sent, answer);
+            let answered = self.link.exchange(&sent, answer);
             return answered.map_err(|error| ClientError::of_change(error, SERVICE, id));
         }
         self.once(&sent, OutcomeId::UnnumberedPaperTransfer { source }, answer)
@@ -183,13 +173,21 @@ impl Client {
         id: OutcomeId,
         answer: impl Fn(&[u8]) -> Option<Result<T, Again>>,
     ) -> Result<T, ClientError> {
-        let server = self.server;
+        let server = self.link.server;
         let io = |source| ClientError::Io { server, source };
-        self.socket.set_read_timeout(Some(self.timeout)).map_err(io)?;
-        self.socket.send(sent).map_err(io)?;
+        self.link
+            .socket
+            .set_read_timeout(Some(self.link.timeout))
+            .map_err(io)?;
+        self.link.socket.send(sent).map_err(io)?;
         let mut reply = [0; lineside_wire::PAYLOAD_BYTES_MAX];
         loop {
-            match self.socket.recv(&mut reply).map(|bytes| answer(&reply[..bytes])) {
+            match self
+                .link
+                .socket
+                .recv(&mut reply)
+                .map(|bytes| answer(&reply[..bytes]))
+            {
                 Ok(Some(Ok(answer))) => return Ok(answer),
                 Ok(Some(Err(Again::Busy))) => return Err(ClientError::Busy(server)),
                 Ok(_) => {}
@@ -197,7 +195,7 @@ impl Client {
                     io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                         return Err(ClientError::OutcomeUnknown {
                             server,
-                            cause: NoOutcome::Timeout(self.timeout),
+                            cause: NoOutcome::Timeout(self.link.timeout),
                             id,
                         });
                     }
@@ -331,7 +329,7 @@ impl Client {
             op = TRANSFER_OP_SIGNED;
         }
         let id = session.id(operations);
-        let resent_before = self.resent;
+        let resent_before = self.link.resent;
         let executed = self.ask(op, Some(id.clone()), &body, |status, reply| {
             let (answered, rest) = ExecuteHead::ref_from_prefix(reply).ok()?;
             if status != Status::Ok {
@@ -353,7 +351,7 @@ impl Client {
                 is_durable: answered.durability.get() == lineside_wire::TRANSFER_DURABLE,
             }))
         });
-        let is_repeated = is_resumed || self.resent > resent_before;
+        let is_repeated = is_resumed || self.link.resent > resent_before;
         let executed = executed.map_err(|error| {
             let (server, cause) = match error {
                 ClientError::Busy(server) if is_resumed => (server, NoOutcome::Refused(Status::Busy)),
@@ -432,8 +430,7 @@ impl Client {
         body: &[u8],
         read: impl Fn(Status, &[u8]) -> Option<Result<T, (Status, u64)>>,
     ) -> Result<T, ClientError> {
-        let (id, server) = (self.next_id, self.server);
-        self.next_id = self.next_id.wrapping_add(1);
+        let (id, server) = (self.link.take_id(), self.link.server);
         let header = native::request_header(op, id, body.len() as u16);
         let request = [header.as_bytes(), body].concat();
         let answer = |datagram: &[u8]| {
@@ -457,21 +454,12 @@ impl Client {
                 expected,
             })))
         };
-        self.exchange(&request, answer).map_err(|error| match outcome {
-            None => ClientError::of(error, SERVICE),
-            Some(id) => ClientError::of_change(error, SERVICE, id),
-        })?
-    }
-
-    fn exchange<T>(
-        &mut self,
-        request: &[u8],
-        answer: impl Fn(&[u8]) -> Option<Result<T, Again>>,
-    ) -> Result<T, ExchangeError> {
-        let answered = exchange(&self.socket, self.server, self.timeout, request, answer);
-        let (answer, resent) = answered?;
-        self.resent += resent;
-        Ok(answer)
+        self.link
+            .exchange(&request, answer)
+            .map_err(|error| match outcome {
+                None => ClientError::of(error, SERVICE),
+                Some(id) => ClientError::of_change(error, SERVICE, id),
+            })?
     }
 }
 

@@ -103,11 +103,7 @@ impl Service for ColumnService {
     }
 
     fn listens(&self) -> Vec<Listen> {
-        vec![Listen {
-            key: "listen",
-            address: self.config.listen,
-            has_fast_path: true,
-        }]
+        vec![Listen::of_fast_path(self.config.listen)]
     }
 
     fn tcp_listens(&self) -> Vec<Listen> {
@@ -115,16 +111,10 @@ impl Service for ColumnService {
             return Vec::new();
         }
         // The service itself listens on UDP and TCP.
-        [
-            ("listen", self.config.listen),
-            ("notify_listen", self.config.notify_listen),
+        vec![
+            Listen::new("listen", self.config.listen),
+            Listen::new("notify_listen", self.config.notify_listen),
         ]
-        .map(|(key, address)| Listen {
-            key,
-            address,
-            has_fast_path: false,
-        })
-        .into()
     }
 
     fn datapath_faults(&self, datapath: &DatapathConfig) -> Vec<(&'static str, String)> {

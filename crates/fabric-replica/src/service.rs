@@ -99,17 +99,12 @@ impl Service for FabricService {
     }
 
     fn listens(&self) -> Vec<Listen> {
-        let listen = |key, address| Listen {
-            key,
-            address,
-            has_fast_path: false,
-        };
         let deliver = self.config.listen;
         // Deliver uses TCP, so the UDP socket may have the same port number.
         let udp = self.config.udp_listen.0;
         let udp = udp.filter(|udp| udp.port() != deliver.port());
-        let udp = udp.map(|udp| listen("udp_listen", udp));
-        [listen("listen", deliver)].into_iter().chain(udp).collect()
+        let udp = udp.map(|udp| Listen::new("udp_listen", udp));
+        [Listen::new("listen", deliver)].into_iter().chain(udp).collect()
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -102,16 +102,11 @@ impl Service for HybridService {
     }
 
     fn listens(&self) -> Vec<Listen> {
-        let listen = |key, address| Listen {
-            key,
-            address,
-            has_fast_path: false,
-        };
         let grpc = self.config.listen;
         // UDP and TCP have separate ports, so UDP is listed only if its port differs from gRPC's.
         let udp = self.config.udp().filter(|udp| udp.port() != grpc.port());
-        let udp = udp.map(|udp| listen("udp", udp));
-        [listen("listen", grpc)].into_iter().chain(udp).collect()
+        let udp = udp.map(|udp| Listen::new("udp", udp));
+        [Listen::new("listen", grpc)].into_iter().chain(udp).collect()
     }
 
     fn warnings(&self) -> Vec<String> {

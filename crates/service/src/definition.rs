@@ -118,6 +118,26 @@ pub struct Listen {
     pub has_fast_path: bool,
 }
 
+impl Listen {
+    /// Returns the address in `key` of a section, at which no fast path answers.
+    pub const fn new(key: &'static str, address: SocketAddr) -> Self {
+        Self {
+            key,
+            address,
+            has_fast_path: false,
+        }
+    }
+
+    /// Returns the address in the key `listen` of a section, at which a fast path answers.
+    pub const fn of_fast_path(address: SocketAddr) -> Self {
+        Self {
+            key: "listen",
+            address,
+            has_fast_path: true,
+        }
+    }
+}
+
 /// A configured service that has not been started.
 pub trait Service: Send {
     /// Returns true if the configuration enables the service.

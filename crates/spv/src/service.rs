@@ -70,11 +70,7 @@ impl Service for SpvService {
     }
 
     fn listens(&self) -> Vec<Listen> {
-        vec![Listen {
-            key: "listen",
-            address: self.config.listen,
-            has_fast_path: true,
-        }]
+        vec![Listen::of_fast_path(self.config.listen)]
     }
 
     fn tcp_listens(&self) -> Vec<Listen> {
@@ -83,14 +79,9 @@ impl Service for SpvService {
             ("electrum_tls", self.config.electrum_tls.0),
             ("http", self.config.http.0),
         ];
-        let listen = |(key, address): (&'static str, Option<_>)| {
-            Some(Listen {
-                key,
-                address: address?,
-                has_fast_path: false,
-            })
-        };
-        all.into_iter().filter_map(listen).collect()
+        let all = all.into_iter();
+        all.filter_map(|(key, address)| Some(Listen::new(key, address?)))
+            .collect()
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -121,11 +121,7 @@ impl Service for TransferService {
     }
 
     fn listens(&self) -> Vec<Listen> {
-        vec![Listen {
-            key: "listen",
-            address: self.config.listen,
-            has_fast_path: true,
-        }]
+        vec![Listen::of_fast_path(self.config.listen)]
     }
 
     fn warnings(&self) -> Vec<String> {

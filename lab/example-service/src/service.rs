@@ -58,11 +58,7 @@ impl Service for OdometerConfig {
     }
 
     fn listens(&self) -> Vec<Listen> {
-        vec![Listen {
-            key: "listen",
-            address: self.listen,
-            has_fast_path: true,
-        }]
+        vec![Listen::of_fast_path(self.listen)]
     }
 
     fn program(&self) -> Option<ProgramSpec> {

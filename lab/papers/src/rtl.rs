@@ -16,7 +16,7 @@ use std::path::Path;
 const FILE: &str = "rtl-area.csv";
 const REMARK_AREA: &str = "the paper's values include the NIC and its memory controllers; Lineside's are those of the \
                            pipeline alone, for UltraScale+, counted by Yosys; with";
-const REMARK_NO_WHOLE: &str = "the cells of the whole pipeline of transfer were not counted";
+const REMARK_NO_WHOLE: &str = "the cells of the whole pipeline were not counted";
 /// The paper's rate of frames of 74 bytes, in millions per second: its NIC fills 10 Gigabit Ethernet.
 const PAPER_RATE: PaperValue<'static> = ("10 GbE full", Some(12.76));
 const REMARK_CLOCK: &str = "not computed: Vivado was not run; rates of the RTL assume 250 MHz";
