@@ -125,7 +125,12 @@ pub fn run(arguments: &Explain, as_json: bool) -> anyhow::Result<()> {
     };
     let differences = other
         .as_ref()
-        .map(|other| expected.as_ref().unwrap_or(&model).differences(other))
+        .map(|other| {
+            expected
+                .as_ref()
+                .map_or(&model, |(expected, _)| expected)
+                .differences(other)
+        })
         .unwrap_or_default();
     let report = Report {
         file: &file,
@@ -136,7 +141,7 @@ pub fn run(arguments: &Explain, as_json: bool) -> anyhow::Result<()> {
         steps: steps.as_slice(),
         model: &model,
         other: other.as_ref(),
-        is_left_to_host: expected.is_some(),
+        left_to_host: expected.as_ref().map(|(_, reason)| *reason),
         cycles: cycles.as_ref(),
         differences: &differences,
     };

@@ -1,6 +1,6 @@
 //! Output of `lineside explain` as text and as JSON.
 
-use super::ran::{Cycles, Ran};
+use super::ran::{Cycles, LeftToHost, Ran};
 use crate::out::Unwritten;
 use lineside_capture::{Record, Target};
 use lineside_fastpath::{FrameVerdict, Step};
@@ -34,8 +34,8 @@ pub struct Report<'a> {
     pub model: &'a Ran,
     /// Result of the datapath, unless it is the model.
     pub other: Option<&'a Ran>,
-    /// True if the RTL leaves this request to the host, whatever the model does.
-    pub is_left_to_host: bool,
+    /// Reason why the RTL passes this frame to the host although the model has another result; otherwise `None`.
+    pub left_to_host: Option<LeftToHost>,
     /// Clock cycles of the RTL.
     pub cycles: Option<&'a Cycles>,
     /// Differences between the datapath and the model.
@@ -63,13 +63,13 @@ impl Report<'_> {
         };
         self.result(self.datapath, other)?;
         self.cycles_text()?;
-        match (self.differences.is_empty(), self.is_left_to_host) {
+        match (self.differences.is_empty(), self.left_to_host) {
             (false, _) => Ok(()),
-            (true, false) => say!("{}: equal to the model", self.datapath),
-            (true, true) => say!(
-                "{}: passes this frame to the host, because spec/ does not list its operation for rtl, or because it \
-                 is too long",
-                self.datapath
+            (true, None) => say!("{}: equal to the model", self.datapath),
+            (true, Some(reason)) => say!(
+                "{}: passes this frame to the host, because {}",
+                self.datapath,
+                reason.text()
             ),
         }
     }
