@@ -9,6 +9,7 @@ mod ran;
 mod report;
 
 use crate::config::ConfigError;
+use crate::out::counted;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -111,9 +112,9 @@ pub fn run(arguments: &Explain, as_json: bool) -> anyhow::Result<()> {
         .with_context(|| file.clone())?;
     if arguments.datapath != Datapath::Socket && !FRAME_BYTES.contains(&record.frame.len()) {
         bail!(
-            "frame {} has {} bytes: the datapaths `xdp` and `rtl` take frames of {} to {} bytes; use --datapath socket",
+            "frame {} has {}: the datapaths `xdp` and `rtl` take frames of {} to {} bytes; use --datapath socket",
             arguments.frame,
-            record.frame.len(),
+            counted(record.frame.len(), "byte"),
             FRAME_BYTES.start(),
             FRAME_BYTES.end()
         );
@@ -125,7 +126,12 @@ pub fn run(arguments: &Explain, as_json: bool) -> anyhow::Result<()> {
     };
     let differences = other
         .as_ref()
-        .map(|other| expected.as_ref().unwrap_or(&model).differences(other))
+        .map(|other| {
+            expected
+                .as_ref()
+                .map_or(&model, |(expected, _)| expected)
+                .differences(other)
+        })
         .unwrap_or_default();
     let report = Report {
         file: &file,
@@ -136,7 +142,7 @@ pub fn run(arguments: &Explain, as_json: bool) -> anyhow::Result<()> {
         steps: steps.as_slice(),
         model: &model,
         other: other.as_ref(),
-        is_left_to_host: expected.is_some(),
+        left_to_host: expected.as_ref().map(|(_, reason)| *reason),
         cycles: cycles.as_ref(),
         differences: &differences,
     };
@@ -250,7 +256,7 @@ fn record(arguments: &Explain) -> anyhow::Result<Record> {
     for number in 1..=arguments.frame {
         let found = capture.next(&mut record);
         if !found.with_context(|| arguments.file.display().to_string())? {
-            let frames = lineside_util::counted((number - 1) as usize, "frame");
+            let frames = counted(number - 1, "frame");
             bail!(
                 "{}: there is no frame {}, because the capture has {frames}",
                 arguments.file.display(),

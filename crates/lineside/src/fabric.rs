@@ -112,7 +112,7 @@ fn run_replay(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
         say!("{blocks}, {transactions}; {compared} compared with the recorded results: {differences}")?;
     }
     if differences > 0 {
-        bail!("{differences} differences from the recorded results");
+        bail!("{} from the recorded results", counted(differences, "difference"));
     }
     Ok(())
 }

@@ -92,27 +92,28 @@ impl JournalDir {
         } else {
             for segment in &found.segments {
                 say!(
-                    "{}: {} from record {} on, {} of {} bytes used",
+                    "{}: {} from record {} on, {} of {} used",
                     segment.file,
                     counted(segment.records, "record"),
                     segment.first_lsn,
                     segment.used_bytes,
-                    segment.file_bytes
+                    counted(segment.file_bytes, "byte")
                 )?;
             }
             for snapshot in &found.snapshots {
                 let state = if snapshot.whole { "whole" } else { "damaged" };
-                let (file, bytes, lsn) = (&snapshot.file, snapshot.bytes, snapshot.lsn);
-                say!("{file}: the state after record {lsn}, {bytes} bytes, {state}")?;
+                let (file, lsn) = (&snapshot.file, snapshot.lsn);
+                let bytes = counted(snapshot.bytes, "byte");
+                say!("{file}: the state after record {lsn}, {bytes}, {state}")?;
             }
             for finding in &found.findings {
                 say!("{finding}")?;
             }
             if found.unfinished_bytes > 0 && found.is_sound() {
-                let (bytes, last) = (found.unfinished_bytes, found.last_lsn);
+                let (bytes, last) = (counted(found.unfinished_bytes, "byte"), found.last_lsn);
                 say!(
-                    "{bytes} bytes after record {last} belong to a group of records that {}; the next start removes \
-                     them",
+                    "after record {last} the file has {bytes} of a group of records that {}; the next start removes \
+                     this group",
                     match found.is_proved {
                         true => "was never acknowledged",
                         false => "seems to be incomplete (this is not certain)",
@@ -142,12 +143,12 @@ impl JournalDir {
             match found.records {
                 0 => say!("journal {:016x}: no records{is_sound}", found.journal_id)?,
                 records => say!(
-                    "journal {:016x}: {}, {} to {}, {} bytes of payload{is_sound}",
+                    "journal {:016x}: {}, {} to {}, {} of payload{is_sound}",
                     found.journal_id,
                     counted(records, "record"),
                     found.first_lsn,
                     found.last_lsn,
-                    found.payload_bytes
+                    counted(found.payload_bytes, "byte")
                 )?,
             }
         }
@@ -190,22 +191,21 @@ fn print(done: &RepairReport) -> anyhow::Result<()> {
             "dropped: everything from record {from} on{}{}",
             match done.dropped_whole_records {
                 0 => String::new(),
-                1 => ", with 1 intact record".into(),
-                count => format!(", with {count} intact records"),
+                count => format!(", with {}", counted(count, "intact record")),
             },
             match done.dropped_bytes {
                 0 => String::new(),
-                bytes => format!("; {bytes} bytes are kept in the files that were renamed"),
+                bytes => format!("; the files that were renamed keep {}", counted(bytes, "byte")),
             }
         )?;
     } else if !done.moved.is_empty() && done.last_lsn > 0 {
         say!(
-            "no {} was dropped; {} bytes are in the files that were renamed",
+            "no {} was dropped; the files that were renamed keep {}",
             match done.gaps.is_empty() {
                 true => "record",
                 false => "record that the state needs",
             },
-            done.dropped_bytes
+            counted(done.dropped_bytes, "byte")
         )?;
     }
     for (from, to) in &done.gaps {
@@ -264,10 +264,10 @@ fn shown(record: &Record<'_>, decoded: Option<DecodedRecord>) -> String {
         ""
     };
     format!(
-        "{} kind {} of {} bytes at {:020}.log:{}: {}{more}",
+        "{} kind {} of {} at {:020}.log:{}: {}{more}",
         record.lsn,
         record.kind,
-        record.payload.len(),
+        counted(record.payload.len(), "byte"),
         record.segment,
         record.offset,
         to_hex(some)

@@ -205,10 +205,10 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
         say!("{}", report_object(&report))?;
     } else {
         say!(
-            "{} with {} imported ({} bytes), {} already in the store, {} refused",
+            "{} with {} imported ({}), {} already in the store, {} refused",
             counted(report.blocks, "block"),
             counted(report.transactions, "transaction"),
-            report.bytes,
+            counted(report.bytes, "byte"),
             report.already_stored,
             report.refused.len()
         )?;
@@ -297,7 +297,7 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
     }
     match unknown {
         0 => Ok(()),
-        _ => bail!("{unknown} of {} transactions not found", ids.len()),
+        _ => bail!("{unknown} of {} not found", counted(ids.len(), "transaction")),
     }
 }
 

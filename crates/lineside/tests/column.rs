@@ -340,7 +340,7 @@ fn a_row_larger_than_a_packet_is_named_and_the_scan_continues() {
         "{said}"
     );
     let why = String::from_utf8(output.stderr).unwrap();
-    assert!(why.contains("1 of the rows are too long for a packet"), "{why}");
+    assert!(why.contains("1 of the rows is too long for a packet"), "{why}");
 }
 
 #[test]

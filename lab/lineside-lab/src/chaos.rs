@@ -5,6 +5,7 @@ use clap::Args;
 use lineside::say;
 use lineside::wrong::Wrong;
 use lineside_chaos::{CASES, Case, Report, Scale, Scene};
+use lineside_util::counted;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -71,7 +72,10 @@ pub fn run(arguments: Chaos, as_json: bool) -> anyhow::Result<()> {
         print(&report, as_json)?;
     }
     if failed > 0 {
-        bail!("{failed} cases in which something was lost, executed twice or wrong");
+        bail!(
+            "{} in which something was lost, executed twice or wrong",
+            counted(failed, "case")
+        );
     }
     Ok(())
 }

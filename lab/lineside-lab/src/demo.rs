@@ -12,7 +12,9 @@ use lineside::session::Session;
 use lineside_bench::software::{RoundTrips, Software, round_trips};
 use lineside_client::spv::Client;
 use lineside_console::Snapshot;
+use lineside_service::{DatapathConfig, DatapathKind};
 use lineside_util::hex::to_display;
+use lineside_wire::SPV_PORT;
 use serde::Serialize;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -29,6 +31,8 @@ const QUESTIONS_PER_ROUND: usize = 1000;
 /// Command that starts the daemon if its program is not next to this one: cargo builds the program first.
 const BUILT_FIRST: &str = "cargo run --release --locked --quiet -p lineside --";
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Address of the simulated NIC without `--listen`. It is in the default network of the TAP device.
+const NIC_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
 type Hash = [u8; 32];
 
@@ -46,6 +50,9 @@ pub struct Demonstration {
     round_trip: Comparison,
     /// Name of the measured datapath, such as `xdp generic`.
     datapath: String,
+    /// True if the datapath is the simulated NIC.
+    #[serde(skip)]
+    is_nic: bool,
     /// Commands that ask the server about one of the transactions.
     commands: Commands,
 }
@@ -73,6 +80,8 @@ struct ShownCommand {
 enum Answerer {
     /// The fast path in the kernel.
     Xdp,
+    /// The simulated NIC.
+    Nic,
     /// The fast path in user space.
     UserSpace,
     Host,
@@ -89,12 +98,17 @@ struct Comparison {
     ratio_max: f64,
     rounds: usize,
     lost: u64,
+    /// Address to which the client sent the questions for Lineside; the next field is that for the software.
+    lineside_server: SocketAddr,
+    sw_server: SocketAddr,
 }
 
-/// Numbers of requests that the fast path has answered since its start, in the kernel and in user space.
+/// Numbers of requests that the fast path has answered since its start: in the kernel, in the simulated NIC, and in
+/// user space.
 #[derive(Clone, Copy)]
 struct Hits {
-    line: u64,
+    xdp: u64,
+    nic: u64,
     user: u64,
 }
 
@@ -107,13 +121,31 @@ impl Hits {
                 .sum()
         };
         Self {
-            line: counted("xdp"),
+            xdp: counted("xdp"),
+            nic: counted("rtl"),
             user: counted("socket"),
         }
     }
 
-    fn since(self, before: Self) -> u64 {
-        (self.line + self.user) - (before.line + before.user)
+    const fn all(self) -> u64 {
+        self.xdp + self.nic + self.user
+    }
+
+    const fn since(self, before: Self) -> u64 {
+        self.all() - before.all()
+    }
+
+    /// Returns the part of the server that answered the only request since `before`.
+    const fn answerer(self, before: Self) -> Answerer {
+        if self.xdp > before.xdp {
+            Answerer::Xdp
+        } else if self.nic > before.nic {
+            Answerer::Nic
+        } else if self.user > before.user {
+            Answerer::UserSpace
+        } else {
+            Answerer::Host
+        }
     }
 }
 
@@ -123,7 +155,7 @@ pub struct Demo {
     /// Exit after the questions.
     #[arg(long)]
     once: bool,
-    /// Address and UDP port of `spv`.
+    /// Address and UDP port of `spv` [default: 127.0.0.1:7701; with --datapath rtl: 10.77.0.2:7701].
     #[arg(long)]
     listen: Option<SocketAddr>,
     /// log2 of the number of cache lines of 64 bytes.
@@ -159,9 +191,12 @@ pub fn run(arguments: Demo, as_json: bool) -> anyhow::Result<()> {
 /// Serves the demonstration chain in `data`, and prints its answers, until one of `signals` arrives.
 fn serve(arguments: Demo, data: &Path, signals: &mut EndSignals, as_json: bool) -> anyhow::Result<()> {
     let mut config = arguments.overrides.over(None)?;
+    // If the section has a mistake, the start of the server reports it.
+    let kind = DatapathConfig::parse(&config.datapath).map(|datapath| datapath.kind);
+    let nic_listen = (kind == Ok(DatapathKind::Rtl)).then(|| SocketAddr::from((NIC_ADDRESS, SPV_PORT)));
     let section = config.section("spv");
     section.set("data", data);
-    section.set_some("listen", arguments.listen);
+    section.set_some("listen", arguments.listen.or(nic_listen));
     section.set_some("line_bits", arguments.line_bits);
     config.serve_only("spv");
     let session = Session::start(&config, true)?;
@@ -249,8 +284,14 @@ pub fn show(
     let index = chain
         .iter()
         .flat_map(|(root, txids)| txids.iter().map(|txid| (*txid, *root)));
-    let software = Software::start((reachable(listen.ip()), 0).into(), index.collect())
-        .context("cannot start the software for the comparison")?;
+    let is_nic = observe().services.iter().any(|service| service.datapath == "rtl");
+    let sw_listen = SocketAddr::new(software_address(listen.ip(), is_nic), 0);
+    let software = Software::start(sw_listen, index.collect()).with_context(|| {
+        format!(
+            "the software for the comparison cannot listen on {}",
+            sw_listen.ip()
+        )
+    })?;
     // The selected questions are spread over the chain and over the software's tree.
     let few: Vec<_> = questions
         .iter()
@@ -269,6 +310,7 @@ pub fn show(
         fastpath_again: passes[1],
         round_trip,
         datapath,
+        is_nic,
     })
 }
 
@@ -281,12 +323,7 @@ fn ask(
     let found = client.root(txid)?.result;
     check(found.map(|place| place.root), txid, root)?;
     let after = Hits::of(&observe());
-    let answerer = match (after.line > before.line, after.user > before.user) {
-        (true, _) => Answerer::Xdp,
-        (false, true) => Answerer::UserSpace,
-        (false, false) => Answerer::Host,
-    };
-    Ok((found.map_or(0, |place| place.height), answerer))
+    Ok((found.map_or(0, |place| place.height), after.answerer(before)))
 }
 
 fn check(found: Option<Hash>, txid: &Hash, root: &Hash) -> anyhow::Result<()> {
@@ -309,6 +346,16 @@ fn reachable(address: IpAddr) -> IpAddr {
         IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         address => address,
+    }
+}
+
+/// Returns the address at which the software of the comparison listens, for a server at `listen`: the address of the
+/// server, or a loopback address if the simulated NIC has that address, because this machine does not have it then.
+fn software_address(listen: IpAddr, is_nic: bool) -> IpAddr {
+    match (is_nic, listen) {
+        (false, listen) => reachable(listen),
+        (true, IpAddr::V4(_)) => Ipv4Addr::LOCALHOST.into(),
+        (true, IpAddr::V6(_)) => Ipv6Addr::LOCALHOST.into(),
     }
 }
 
@@ -357,6 +404,8 @@ fn compare(lineside: SocketAddr, sw: SocketAddr, questions: &[(Hash, Hash)]) -> 
         ratio_max: ratios.iter().copied().fold(0.0, f64::max),
         rounds: ROUNDS,
         lost: ours.lost + theirs.lost,
+        lineside_server: lineside,
+        sw_server: sw,
     })
 }
 
@@ -369,6 +418,7 @@ impl Answerer {
     const fn words(self) -> &'static str {
         match self {
             Self::Xdp => "XDP",
+            Self::Nic => "the simulated NIC",
             Self::UserSpace => "the fast path in user space",
             Self::Host => "the host",
         }
@@ -416,6 +466,8 @@ impl fmt::Display for Demonstration {
             ratio_max,
             rounds,
             lost,
+            lineside_server: _,
+            sw_server,
         } = &self.round_trip;
         writeln!(
             out,
@@ -427,18 +479,84 @@ impl fmt::Display for Demonstration {
             "  the paper's software (one thread, recvfrom, tree index, sendto): {sw_p50_us:.1} us, {ratio_min:.1} to \
              {ratio_max:.1} times that in {rounds} rounds"
         )?;
-        if *lost > 0 {
-            writeln!(out, "  ({lost} packets were lost and sent again)")?;
+        match lost {
+            0 => {}
+            1 => writeln!(out, "  (1 packet was lost and sent again)")?,
+            _ => writeln!(out, "  ({lost} packets were lost and sent again)")?,
         }
-        writeln!(
-            out,
-            "  one question at a time over lo: a demonstration, not a measurement of a network card"
-        )?;
+        match self.is_nic {
+            false => writeln!(
+                out,
+                "  one question at a time over lo: a demonstration, not a measurement of a network card"
+            )?,
+            true => writeln!(
+                out,
+                "  one question at a time: to Lineside through the TAP device and the simulation of the NIC, which is \
+                 much slower\n  than a NIC; to the software at {} over lo, without a NIC: a demonstration, not a \
+                 measurement of a network card",
+                sw_server.ip()
+            )?,
+        }
         let Commands { get, verify } = &self.commands;
         writeln!(out, "ask about a transaction from another terminal:\n  {get}")?;
         write!(
             out,
             "and verify it as a light client, with block headers that the client checks itself:\n  {verify}"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answerer, Hits, NIC_ADDRESS, software_address};
+    use lineside_service::DatapathConfig;
+    use std::net::IpAddr;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    /// Regression test: the software of the comparison was bound to the address of the simulated NIC, which this
+    /// machine does not have.
+    #[test]
+    fn the_software_listens_at_an_address_of_this_machine() {
+        for (listen, is_nic, expected) in [
+            ("127.0.0.1", false, "127.0.0.1"),
+            ("10.0.0.5", false, "10.0.0.5"),
+            ("0.0.0.0", false, "127.0.0.1"),
+            ("::", false, "::1"),
+            ("10.77.0.2", true, "127.0.0.1"),
+            ("fd77::2", true, "::1"),
+        ] {
+            assert_eq!(software_address(ip(listen), is_nic), ip(expected), "{listen}");
+        }
+    }
+
+    #[test]
+    fn the_default_address_of_the_nic_is_in_the_default_network_of_the_tap_device() {
+        let networks = DatapathConfig::default().tap_networks();
+        let own = IpAddr::from(NIC_ADDRESS);
+        assert!(
+            networks
+                .iter()
+                .any(|network| network.contains(own) && network.address != own),
+            "{networks:?}"
+        );
+    }
+
+    /// Regression test: answers of the simulated NIC were printed as answers of the host.
+    #[test]
+    fn each_datapath_that_answers_is_named() {
+        let of = |xdp, nic, user| Hits { xdp, nic, user };
+        let before = of(3, 4, 5);
+        for (after, answerer) in [
+            (of(4, 4, 5), Answerer::Xdp),
+            (of(3, 5, 5), Answerer::Nic),
+            (of(3, 4, 6), Answerer::UserSpace),
+            (before, Answerer::Host),
+        ] {
+            assert!(after.answerer(before) == answerer, "{}", answerer.words());
+            assert_eq!(after.since(before), u64::from(answerer != Answerer::Host));
+        }
     }
 }

@@ -1,10 +1,13 @@
 //! `lineside-lab diff` compares datapaths with the Rust model of the fast path.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, ValueEnum};
+use lineside::wrong::Wrong;
 use lineside::{say, tell};
 use lineside_conformance::diff::{DiffCounts, DiffError, column, spv, transfer};
 use lineside_conformance::frames::DatapathKind;
+use lineside_conformance::rtl::NAME as RTL;
+use lineside_util::counted;
 use lineside_wire::{AnsweredOp, COLUMN_FAST_PATH, FastPathList, SPV_FAST_PATH, TRANSFER_FAST_PATH};
 use lineside_xdp::XdpError;
 use serde_json::json;
@@ -55,19 +58,47 @@ enum Against {
     Rtl,
 }
 
+impl Service {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Spv => "spv",
+            Self::Transfer => "transfer",
+            Self::Column => "column",
+        }
+    }
+
+    /// Returns the requests that the fast path of the service may answer.
+    const fn list(self) -> &'static FastPathList {
+        match self {
+            Self::Spv => &SPV_FAST_PATH,
+            Self::Transfer => &TRANSFER_FAST_PATH,
+            Self::Column => &COLUMN_FAST_PATH,
+        }
+    }
+}
+
 /// Compares the datapaths and prints the counts.
 ///
 /// # Errors
-/// Returns the first difference.
+/// Returns the first difference. A datapath that cannot be compared is refused before any comparison begins.
 pub fn run(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
-    for against in against(&arguments.datapaths)? {
-        compare(arguments, against, as_json)?;
+    let service = arguments.also.unwrap_or(arguments.service);
+    let others = against(&arguments.datapaths, service)?;
+    #[cfg(not(feature = "rtl"))]
+    if others.iter().any(|other| matches!(other, Against::Rtl)) {
+        anyhow::bail!(crate::NO_SIMULATED_NIC);
+    }
+    for against in others {
+        compare(arguments, service, against, as_json)?;
     }
     Ok(())
 }
 
-/// Returns the datapaths that are compared with the model.
-fn against(datapaths: &[Datapath]) -> anyhow::Result<Vec<Against>> {
+/// Returns the datapaths of `service` that are compared with the model.
+///
+/// # Errors
+/// The list does not have the model once, names no other datapath, or names a datapath that the service does not have.
+fn against(datapaths: &[Datapath], service: Service) -> Result<Vec<Against>, Wrong> {
     let others = datapaths.iter().filter_map(|datapath| match datapath {
         Datapath::Socket => None,
         Datapath::Xdp => Some(Against::Frames(DatapathKind::Xdp)),
@@ -76,28 +107,38 @@ fn against(datapaths: &[Datapath]) -> anyhow::Result<Vec<Against>> {
     });
     let others: Vec<_> = others.collect();
     if others.is_empty() || others.len() + 1 != datapaths.len() {
-        bail!(
+        return Err(Wrong(
             "--datapaths: the comparison needs the model and another datapath; give socket once, and one or more of \
              xdp, native and rtl"
-        );
+                .into(),
+        ));
+    }
+    if datapaths.contains(&Datapath::Rtl) && service.list().of(RTL).next().is_none() {
+        return Err(no_rtl(service));
     }
     Ok(others)
 }
 
-fn compare(arguments: &Diff, against: Against, as_json: bool) -> anyhow::Result<()> {
-    let service = arguments.also.unwrap_or(arguments.service);
+/// Returns the error of a service that the RTL does not answer.
+fn no_rtl(service: Service) -> Wrong {
+    Wrong(format!(
+        "--datapaths: {} has no datapath rtl, which answers only spv and transfer; leave rtl out",
+        service.name()
+    ))
+}
+
+fn compare(arguments: &Diff, service: Service, against: Against, as_json: bool) -> anyhow::Result<()> {
     let kind = match (against, service) {
         (Against::Frames(kind), _) => kind,
         (Against::Rtl, Service::Spv) => return rtl::spv(arguments, as_json),
         (Against::Rtl, Service::Transfer) => return rtl::transfer(arguments, as_json),
-        (Against::Rtl, Service::Column) => {
-            bail!("--datapaths: the RTL answers only spv and transfer; give socket,xdp")
-        }
+        (Against::Rtl, Service::Column) => return Err(no_rtl(service).into()),
     };
+    let named = (service.name(), service.list());
     match service {
         Service::Spv => each(
             arguments,
-            ("spv", &SPV_FAST_PATH),
+            named,
             &spv::cases(),
             kind,
             as_json,
@@ -105,7 +146,7 @@ fn compare(arguments: &Diff, against: Against, as_json: bool) -> anyhow::Result<
         ),
         Service::Column => each(
             arguments,
-            ("column", &COLUMN_FAST_PATH),
+            named,
             &column::cases(),
             kind,
             as_json,
@@ -115,7 +156,7 @@ fn compare(arguments: &Diff, against: Against, as_json: bool) -> anyhow::Result<
             let cases = transfer::cases()?;
             each(
                 arguments,
-                ("transfer", &TRANSFER_FAST_PATH),
+                named,
                 &cases,
                 kind,
                 as_json,
@@ -136,7 +177,6 @@ mod rtl {
     use super::{report, spv as spv_cases};
     use lineside_conformance::diff::rtl::run as run_spv;
     use lineside_conformance::diff::transfer::rtl::{nic_cases, run as run_transfer};
-    use lineside_conformance::rtl::NAME;
 
     pub(super) fn spv(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
         let compare = |case: &_, count, seed| run_spv(case, count, seed).map(|(seen, _)| seen);
@@ -175,8 +215,8 @@ mod rtl {
         }
         let names = Names {
             service,
-            datapath: NAME,
-            listed: NAME,
+            datapath: super::RTL,
+            listed: super::RTL,
         };
         report(arguments, &names, list, cases.len(), &all, as_json)
     }
@@ -264,9 +304,9 @@ fn report(
         return Ok(());
     }
     say!(
-        "{service}, socket against {datapath}: {} frames in {cases} cases equal \
-         ({} answered, {} passed, {dropped} dropped)",
-        all.frames,
+        "{service}, socket against {datapath}: {} in {} equal ({} answered, {} passed, {dropped} dropped)",
+        counted(all.frames, "frame"),
+        counted(cases, "case"),
         all.transmitted,
         all.passed
     )?;
@@ -278,4 +318,26 @@ fn report(
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Datapath, Service, against};
+
+    /// Regression test: `diff column` with `rtl` compared the other datapaths before it refused this one.
+    #[test]
+    fn a_service_without_the_rtl_is_refused_before_a_comparison() {
+        let all = [Datapath::Socket, Datapath::Native, Datapath::Xdp, Datapath::Rtl];
+        let told = against(&all, Service::Column).err().expect("column has no RTL");
+        assert!(told.to_string().contains("column has no datapath rtl"), "{told}");
+        for service in [Service::Spv, Service::Transfer] {
+            assert_eq!(against(&all, service).map(|others| others.len()).ok(), Some(3));
+        }
+        assert_eq!(
+            against(&all[..3], Service::Column)
+                .map(|others| others.len())
+                .ok(),
+            Some(2)
+        );
+    }
 }

@@ -17,12 +17,21 @@ mod vectors;
 
 use clap::{Parser, Subcommand};
 use lineside::logging::{self, LogFormat, LogLevel};
+use std::fmt::Display;
 use std::process::ExitCode;
 
 /// Error of commands that need the simulated NIC, in a build without it.
 #[cfg(not(feature = "rtl"))]
 const NO_SIMULATED_NIC: &str = "this program has no simulated NIC; run `make rtl-setup`, then \
                                 `cargo build --release -p lineside-lab --features rtl`";
+
+/// Returns a number of replies for a message.
+fn replies(number: impl Display) -> String {
+    match number.to_string().as_str() {
+        "1" => "1 reply".into(),
+        number => format!("{number} replies"),
+    }
+}
 
 #[derive(Parser)]
 #[command(version, about)]
@@ -95,5 +104,15 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Vectors { verb } => vectors::run(&verb, as_json),
         Command::Papers { verb } => papers::run(&verb, as_json),
         Command::Fabric { verb } => fabric::run(&verb, as_json),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::replies;
+
+    #[test]
+    fn one_reply_is_singular() {
+        assert_eq!([0, 1, 21].map(replies), ["0 replies", "1 reply", "21 replies"]);
     }
 }

@@ -6,8 +6,9 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use lineside::config::ConfigError;
 use lineside::out::Unwritten;
+use lineside::wrong::Wrong;
 use lineside::{say, tell};
-use lineside_capture::{Reader, Target, Writer};
+use lineside_capture::{PcapError, Reader, Record, Target, Writer};
 use lineside_conformance::frames::Datapath as FrameRunner;
 use lineside_conformance::replay::{ReplayError, Report, Step, replay};
 use lineside_conformance::spv::{DatapathKind, FrameDatapath};
@@ -17,10 +18,11 @@ use lineside_spv::config::{IndexName, NetworkName, Prefill, SpvConfig};
 use lineside_spv::host::SpvHost;
 use lineside_spv::service::{fill_table, open_chain};
 use lineside_spv::store::Store;
+use lineside_util::counted;
 use lineside_wire::{TRANSFER_PORT, frame};
 use serde_json::{Map, Value, json};
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
+use std::io::{BufReader, BufWriter, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -144,22 +146,33 @@ fn open_rtl(_config: &SpvConfig, _target: &Target) -> anyhow::Result<Opened> {
 /// Replays the capture and prints the results.
 ///
 /// # Errors
-/// Fails if the capture or the chain cannot be read. If the capture is damaged in the middle, the command prints the
-/// results up to the damage first.
+/// Fails if the capture or the chain cannot be read. If the capture is damaged in the middle, the command says so
+/// before the replay, prints the results up to the damage, and fails.
 pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
     if arguments.service == Service::Transfer
         && let Some(option) = option_of_spv(arguments)
     {
-        bail!("{option} is an option of --service spv; leave it out to replay a capture of transfer");
+        bail!(Wrong(format!(
+            "{option} is an option of --service spv; leave it out to replay a capture of transfer"
+        )));
     }
     let config = config(arguments)?;
     if let (Some(out), Ok(from)) = (&arguments.write, arguments.file.canonicalize())
         && out.canonicalize().is_ok_and(|out| out == from)
     {
-        bail!(
+        bail!(Wrong(format!(
             "--write {}: that is the capture itself; give another file",
             out.display()
-        );
+        )));
+    }
+    let file = arguments.file.display();
+    match damage(&mut open(&arguments.file)?) {
+        (_, None) => {}
+        (0, Some(fault)) => return Err(fault).with_context(|| file.to_string()),
+        (frames, Some(fault)) => tell!(
+            "lineside: warning: {file}: {fault}: the replay ends after {}",
+            first_frames(frames)
+        ),
     }
     let mut capture = open(&arguments.file)?;
     let port = match arguments.service {
@@ -203,13 +216,30 @@ pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
     summary(arguments, &target, &report, as_json)?;
     match fault {
         None => Ok(()),
-        Some(fault) => Err(fault).with_context(|| {
-            format!(
-                "{}: only the first {} frames could be read",
-                arguments.file.display(),
-                report.frames
-            )
-        }),
+        Some(fault) => {
+            Err(fault).with_context(|| format!("{file}: only {} could be read", first_frames(report.frames)))
+        }
+    }
+}
+
+/// Reads a capture to its end. Returns the number of its frames, and the damage after these frames if there is one.
+fn damage(capture: &mut Reader<impl Read>) -> (u64, Option<PcapError>) {
+    let mut record = Record::default();
+    let mut frames = 0;
+    loop {
+        match capture.next(&mut record) {
+            Ok(true) => frames += 1,
+            Ok(false) => return (frames, None),
+            Err(fault) => return (frames, Some(fault)),
+        }
+    }
+}
+
+/// Returns the name of the first frames of a capture for a message.
+fn first_frames(number: u64) -> String {
+    match number {
+        1 => "the first frame".into(),
+        _ => format!("the first {number} frames"),
     }
 }
 
@@ -233,9 +263,9 @@ fn line_bits(arguments: &Replay) -> anyhow::Result<Option<u32>> {
     match (arguments.datapath, arguments.line_bits) {
         (Datapath::Rtl, None) => Ok(Some(maximum)),
         (Datapath::Rtl, Some(bits)) if bits > maximum => {
-            bail!(
+            bail!(Wrong(format!(
                 "--line-bits {bits}: the table of the simulated NIC has 2^{maximum} lines; give at most {maximum}"
-            )
+            )))
         }
         (_, given) => Ok(given),
     }
@@ -306,8 +336,9 @@ fn show(step: &Step<'_>, as_json: bool) -> Result<(), Unwritten> {
     let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
     let (seconds, nanos) = (time / 1_000_000_000, time % 1_000_000_000);
     say!(
-        "{:>6} {seconds}.{nanos:09} {bytes:>4} bytes {ends}: {outcome}{reason}",
-        step.number
+        "{:>6} {seconds}.{nanos:09} {:>10} {ends}: {outcome}{reason}",
+        step.number,
+        counted(bytes, "byte")
     )
 }
 
@@ -337,8 +368,8 @@ fn summary(arguments: &Replay, target: &Target, report: &Report, as_json: bool) 
         addresses.join(", ")
     )?;
     say!(
-        "{} frames: {} answered, {} passed to the host, {} dropped",
-        report.frames,
+        "{}: {} answered, {} passed to the host, {} dropped",
+        counted(report.frames, "frame"),
         report.answered,
         report.passed,
         report.dropped()
@@ -356,4 +387,43 @@ fn summary(arguments: &Replay, target: &Target, report: &Report, as_json: bool) 
         say!("  of all frames, captured only in part: {}", report.cut_short)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{damage, first_frames};
+    use lineside_capture::{PcapError, Reader, Writer};
+
+    /// Regression test: a capture that is damaged in its first record was refused because it has no datagram.
+    #[test]
+    fn the_damage_of_a_capture_is_found_with_the_number_of_whole_frames() {
+        let mut writer = Writer::new(Vec::new()).expect("a header");
+        for _ in 0..2 {
+            writer.write(0, &[7; 60]).expect("a record");
+        }
+        let whole = writer.finish().expect("a capture");
+        let found = |bytes: &[u8]| damage(&mut Reader::new(bytes).expect("the header of a capture"));
+        assert!(matches!(found(&whole), (2, None)));
+        assert!(matches!(found(&whole[..24]), (0, None)));
+        // One record has 76 bytes.
+        for (bytes, frames) in [(25, 0), (99, 0), (101, 1), (175, 1)] {
+            let of = found(&whole[..bytes]);
+            assert!(
+                of.0 == frames && matches!(of.1, Some(PcapError::CutOff { .. })),
+                "{bytes} bytes: {of:?}"
+            );
+        }
+        let with_length = |length: u32| {
+            let mut bytes = whole.clone();
+            bytes[32..36].copy_from_slice(&length.to_le_bytes());
+            found(&bytes)
+        };
+        assert!(matches!(with_length(200), (0, Some(PcapError::CutOff { .. }))));
+        assert!(matches!(
+            with_length(u32::MAX),
+            (0, Some(PcapError::Damaged { .. }))
+        ));
+        assert_eq!(first_frames(1), "the first frame");
+        assert_eq!(first_frames(2), "the first 2 frames");
+    }
 }

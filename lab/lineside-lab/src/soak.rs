@@ -2,6 +2,7 @@
 
 mod column;
 
+use crate::replies;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use lineside::out::Unwritten;
@@ -10,6 +11,7 @@ use lineside::wrong::Wrong;
 use lineside::{say, tell};
 use lineside_conformance::soak::{self, Options, Report, Sabotage};
 use lineside_conformance::spv::DatapathKind;
+use lineside_util::counted;
 use lineside_xdp::XdpError;
 use serde_json::{Map, Value, json};
 
@@ -150,6 +152,7 @@ fn spv(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
     }
     match report.faults() {
         0 => Ok(()),
+        1 => bail!("1 reply was torn, stale or wrong"),
         faults => bail!("{faults} replies were torn, stale or wrong"),
     }
 }
@@ -180,9 +183,9 @@ fn print(options: &Options, report: &Report, as_json: bool) -> Result<(), Unwrit
         );
     }
     say!(
-        "spv, seed {}: {} replies checked in {:.0} s: {} torn, {} stale, {} wrong",
+        "spv, seed {}: {} checked in {:.0} s: {} torn, {} stale, {} wrong",
         options.seed,
-        report.replies(),
+        replies(report.replies()),
         report.elapsed.as_secs_f64(),
         report.torn,
         report.stale,
@@ -190,19 +193,19 @@ fn print(options: &Options, report: &Report, as_json: bool) -> Result<(), Unwrit
     )?;
     for (name, counts) in &report.datapaths {
         say!(
-            "  {name:7} {} replies, {} of them while the chain changed; {} requests left to the host, {} replies not \
-             checked, because their states of the chain were no longer stored",
-            counts.replies,
+            "  {name:7} {}, {} of them while the chain changed; {} left to the host, {} not checked, because their \
+             states of the chain were no longer stored",
+            replies(counts.replies),
             counts.across_change,
-            counts.forwarded,
-            counts.too_late
+            counted(counts.forwarded, "request"),
+            replies(counts.too_late)
         )?;
     }
     say!(
-        "  {} changes of the chain, {} fills, {} evictions, {} invalidations",
-        report.changes,
-        written.fills,
-        written.conflicts,
-        written.invalidations
+        "  {} of the chain, {}, {}, {}",
+        counted(report.changes, "change"),
+        counted(written.fills, "fill"),
+        counted(written.conflicts, "eviction"),
+        counted(written.invalidations, "invalidation")
     )
 }

@@ -4,6 +4,7 @@ use anyhow::Context;
 use clap::Subcommand;
 use lineside::say;
 use lineside_conformance::vectors::pcap::{self, Written};
+use lineside_util::counted;
 use serde_json::json;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,8 +50,11 @@ pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
             )?;
         } else {
             say!(
-                "{service}: wrote {vectors} vectors of {files} files into {}; {replies} of them have a reply",
-                out.display()
+                "{service}: wrote {} of {} into {}, with {}",
+                counted(vectors, "vector"),
+                counted(files, "file"),
+                out.display(),
+                crate::replies(replies)
             )?;
         }
     }

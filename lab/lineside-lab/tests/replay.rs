@@ -156,6 +156,8 @@ fn captures_that_cannot_be_replayed_are_refused_with_the_reason() {
     let scene = Scene::new();
     let whole = std::fs::read(scene.path("in.pcap")).unwrap();
     std::fs::write(scene.path("cut.pcap"), &whole[..whole.len() - 1]).unwrap();
+    std::fs::write(scene.path("no_frame.pcap"), &whole[..24 + 16 + 73]).unwrap();
+    std::fs::write(scene.path("one_frame.pcap"), &whole[..24 + 16 + 75]).unwrap();
     std::fs::write(scene.path("new.pcapng"), [0x0a, 0x0d, 0x0d, 0x0a, 28, 0, 0, 0]).unwrap();
     std::fs::write(scene.path("empty.pcap"), &whole[..24]).unwrap();
     let socket = ["--datapath", "socket"];
@@ -166,13 +168,25 @@ fn captures_that_cannot_be_replayed_are_refused_with_the_reason() {
         "{cut:?}"
     );
     assert!(
-        said(&cut).contains("record 4 at byte 294 is cut off"),
+        said(&cut).contains("warning") && said(&cut).contains("record 4 at byte 294 is cut off"),
         "{}",
         said(&cut)
+    );
+    let one = scene.replay("one_frame.pcap", &socket);
+    assert_eq!(one.status.code(), Some(1));
+    assert!(
+        String::from_utf8_lossy(&one.stdout).contains("1 frame: 1 answered"),
+        "{one:?}"
+    );
+    assert!(
+        said(&one).contains("only the first frame could be read"),
+        "{}",
+        said(&one)
     );
     for (file, words) in [
         ("new.pcapng", "editcap"),
         ("empty.pcap", "no UDP datagram"),
+        ("no_frame.pcap", "record 1 at byte 24 is cut off"),
         ("no.pcap", "No such file"),
         ("0.raw", "not a pcap file"),
     ] {
@@ -187,12 +201,17 @@ fn captures_that_cannot_be_replayed_are_refused_with_the_reason() {
     // The command must not overwrite the capture.
     let out = scene.text("in.pcap");
     let output = scene.replay("in.pcap", &["--datapath", "socket", "--write", &out]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert_eq!(std::fs::read(scene.path("in.pcap")).unwrap(), whole);
     assert_eq!(
         scene.replay("in.pcap", &["--datapath", "model"]).status.code(),
         Some(2)
     );
+    // Regression test: this mistake ended with code 1.
+    let capture = scene.text("in.pcap");
+    let output = lab(&["replay", &capture, "--datapath", "rtl", "--line-bits", "19"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("--line-bits 19"), "{}", said(&output));
 }
 
 /// Returns a capture with requests of `transfer` in the paper's format, and one frame for another program.
@@ -288,7 +307,7 @@ fn a_capture_of_transfer_is_executed_on_every_datapath() {
         "socket",
     ];
     let output = lab(&[&arguments[..], &["--prefill", "none"]].concat());
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(
         said(&output).contains("--prefill is an option of --service spv"),
         "{output:?}"

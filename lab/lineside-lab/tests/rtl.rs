@@ -43,12 +43,17 @@ fn a_build_without_the_simulated_nic_says_how_to_build_it() {
 fn a_comparison_needs_the_model_and_another_datapath() {
     for datapaths in ["socket", "native", "socket,socket", "socket,socket,native"] {
         let output = lab(&["diff", "--datapaths", datapaths, "--count", "10"]);
-        assert_eq!(output.status.code(), Some(1), "{datapaths}");
+        assert_eq!(output.status.code(), Some(2), "{datapaths}");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("give socket once"), "{said}");
     }
-    let output = lab(&["diff", "column", "--datapaths", "socket,rtl", "--count", "10"]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("answers only spv"));
+    // The comparison with `native` must not run first.
+    for datapaths in ["socket,rtl", "socket,native,rtl"] {
+        let output = lab(&["diff", "column", "--datapaths", datapaths, "--count", "10"]);
+        assert_eq!(output.status.code(), Some(2), "{datapaths}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("answers only spv"));
+        assert!(output.stdout.is_empty(), "{output:?}");
+    }
 }
 
 fn objects(output: &Output) -> Vec<Value> {
@@ -76,6 +81,34 @@ fn the_report_names_the_operations_that_spec_lists() {
         assert!(report["answered"].as_u64() > Some(1000), "{report}");
         assert_eq!(report["differences"], 0);
     }
+}
+
+/// Regression test: the software of the comparison was bound to the address of the NIC, so the command failed.
+#[cfg(feature = "rtl")]
+#[test]
+fn the_demonstration_runs_on_the_simulated_nic() {
+    let Some(own) = lineside_testkit::netns::Namespace::new() else {
+        return;
+    };
+    let run = |json: bool| {
+        own.run(move || {
+            let arguments = ["demo", "--once", "--datapath", "rtl", "--json"];
+            lab(&arguments[..arguments.len() - usize::from(!json)])
+        })
+    };
+    let said = &objects(&run(true))[0]["demonstration"];
+    let servers = &said["round_trip"];
+    assert_eq!(servers["lineside_server"], "10.77.0.2:7701");
+    let software = servers["sw_server"].as_str().expect("an address");
+    assert!(software.starts_with("127.0.0.1:"), "{software}");
+    let answers = said["answers"].as_array().expect("answers");
+    assert!(
+        answers.iter().any(|answer| answer["again"] == "nic"),
+        "{answers:?}"
+    );
+    let text = run(false);
+    let text = String::from_utf8_lossy(&text.stdout);
+    assert!(text.contains("to the software at 127.0.0.1 over lo"), "{text}");
 }
 
 #[cfg(feature = "rtl")]

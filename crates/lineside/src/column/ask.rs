@@ -3,7 +3,7 @@
 use super::paper::{self, GetResult};
 use super::text;
 use crate::address;
-use crate::out::Unwritten;
+use crate::out::{Unwritten, counted};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use lineside_client::column::native::{Answer, LeftOut, Rows};
@@ -262,7 +262,10 @@ fn show_left_out(
         true => say!(
             "{key}...: key too long for a packet; rows whose keys begin like this are left out (from {source})"
         ),
-        false => say!("{key}: too long for a packet: {name} has {bytes} bytes (from {source})"),
+        false => say!(
+            "{key}: too long for a packet: {name} has {} (from {source})",
+            counted(bytes, "byte")
+        ),
     }
 }
 
@@ -304,16 +307,15 @@ impl Get {
                 false => say!("{key}: no such row (from {source})"),
             }?;
         }
-        let of = self.keys.len();
+        let of = counted(self.keys.len(), "row");
         match (missing, too_long) {
             (0, 0) => Ok(()),
             (0, _) => {
-                bail!("{too_long} of {of} rows are too long for a packet: ask for fewer columns (--column)")
+                bail!("too long for a packet: {too_long} of {of}: ask for fewer columns (--column)")
             }
-            (_, 0) => bail!("{missing} of {of} rows not found"),
+            (_, 0) => bail!("{missing} of {of} not found"),
             _ => bail!(
-                "{missing} of {of} rows not found, {too_long} rows too long for a packet: ask for fewer columns \
-                 (--column)"
+                "{missing} of {of} not found, {too_long} too long for a packet: ask for fewer columns (--column)"
             ),
         }
     }
@@ -338,7 +340,10 @@ impl Cell {
             }
             (_, Outcome::Long(bytes)) => {
                 object["value_bytes"] = (*bytes).into();
-                format!("done; the value now has {bytes} bytes, too many for a reply")
+                format!(
+                    "done; the value now has {}, too many for a reply",
+                    counted(bytes, "byte")
+                )
             }
             (_, Outcome::Done) => "done".to_owned(),
             (_, Outcome::NotApplied) => "not written: the cell holds another value".to_owned(),
@@ -465,6 +470,7 @@ impl Scan {
         written?;
         match too_long {
             0 => Ok(()),
+            1 => bail!("1 of the rows is too long for a packet: ask for fewer columns (--column)"),
             _ => bail!("{too_long} of the rows are too long for a packet: ask for fewer columns (--column)"),
         }
     }

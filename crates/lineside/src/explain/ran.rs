@@ -149,16 +149,47 @@ pub fn with_reason(
     }
 }
 
-/// Returns the result that the RTL must have where it leaves a frame to the host that the model may answer: a native
-/// operation that `spec/` does not list for it, or a frame that is too long. Returns `None` for all other frames.
-pub fn expected_of_rtl(model: &Ran, steps: &Steps, frame: &[u8], frame_bytes_max: usize) -> Option<Ran> {
-    let passed = |counters| Ran {
-        verdict: FrameVerdict::Pass,
-        left: frame.to_vec(),
-        counters,
+/// Reason why the RTL passes a frame to the host for which the model has another result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftToHost {
+    /// The frame is longer than this number of bytes.
+    TooLong(usize),
+    /// `spec/` does not list the native operation with this name for the RTL.
+    NotListed(&'static str),
+}
+
+impl LeftToHost {
+    /// Returns the reason as a clause.
+    pub fn text(self) -> String {
+        match self {
+            Self::TooLong(bytes) => {
+                format!("the frame is longer than the {bytes} bytes that the NIC processes")
+            }
+            Self::NotListed(name) => format!("spec/ does not list the operation `{name}` for rtl"),
+        }
+    }
+}
+
+/// Returns the result that the RTL must have where it differs from that of the model, with the reason: a native
+/// operation that `spec/` does not list for the RTL, or a frame that is too long. Returns `None` for all other frames,
+/// also if the model passes such a frame to the host with the same counters.
+pub fn expected_of_rtl(
+    model: &Ran,
+    steps: &Steps,
+    frame: &[u8],
+    frame_bytes_max: usize,
+) -> Option<(Ran, LeftToHost)> {
+    let passed = |counters, reason| {
+        let expected = Ran {
+            verdict: FrameVerdict::Pass,
+            left: frame.to_vec(),
+            counters,
+        };
+        let is_other = !model.differences(&expected).is_empty();
+        is_other.then_some((expected, reason))
     };
     if frame.len() > frame_bytes_max {
-        return Some(passed(Vec::new()));
+        return passed(Vec::new(), LeftToHost::TooLong(frame_bytes_max));
     }
     if matches!(model.verdict, FrameVerdict::Drop(_)) {
         return None;
@@ -169,6 +200,67 @@ pub fn expected_of_rtl(model: &Ran, steps: &Steps, frame: &[u8], frame_bytes_max
         .find(|step| step.rule == Rule::NoReplyBit)?;
     let operation = *frame.get(native.bytes.start)?;
     let forwarded = SpvCounter::ForwardedNative.name().to_owned();
-    let is_answered = SPV_FAST_PATH.answers("rtl", AnsweredOp::Native(operation));
-    (!is_answered).then(|| passed(vec![(forwarded, 1)]))
+    let operation = AnsweredOp::Native(operation);
+    if SPV_FAST_PATH.answers("rtl", operation) {
+        return None;
+    }
+    let reason = LeftToHost::NotListed(SPV_FAST_PATH.name(operation));
+    passed(vec![(forwarded, 1)], reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LeftToHost, Ran, expected_of_rtl};
+    use lineside_fastpath::{FrameVerdict, Steps};
+    use lineside_wire::trace::{Rule, Trace};
+    use lineside_wire::{SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT};
+
+    const BYTES_MAX: usize = 100;
+    const OPERATION_AT: usize = 45;
+
+    /// Returns the reason why the RTL differs from a model with this verdict, which counted `counter`.
+    fn reason(
+        verdict: FrameVerdict,
+        counter: Option<&str>,
+        operation: u8,
+        bytes: usize,
+    ) -> Option<LeftToHost> {
+        let mut frame = vec![0; bytes];
+        frame[OPERATION_AT] = operation;
+        let mut steps = Steps::default();
+        steps.require(Rule::NoReplyBit, OPERATION_AT..OPERATION_AT + 1, true);
+        let model = Ran {
+            verdict,
+            left: frame.clone(),
+            counters: counter.map(|name| (name.to_owned(), 1)).into_iter().collect(),
+        };
+        let (expected, reason) = expected_of_rtl(&model, &steps, &frame, BYTES_MAX)?;
+        assert_eq!(expected.verdict, FrameVerdict::Pass);
+        assert_eq!(expected.left, frame);
+        Some(reason)
+    }
+
+    /// Regression test: a frame that the model passes for another reason had the reason of the RTL.
+    #[test]
+    fn the_rtl_has_a_reason_of_its_own_only_where_its_result_differs_from_the_model() {
+        let (pass, answered) = (FrameVerdict::Pass, FrameVerdict::Transmit);
+        let proof = Some(LeftToHost::NotListed("proof"));
+        let too_long = Some(LeftToHost::TooLong(BYTES_MAX));
+        for (verdict, counter, operation, bytes, expected) in [
+            (answered, Some("hits"), SPV_OP_PROOF, 80, proof),
+            (pass, Some("misses"), SPV_OP_PROOF, 80, proof),
+            (pass, Some("forwarded_native"), SPV_OP_PROOF, 80, None),
+            (pass, Some("forwarded_native"), SPV_OP_HEADERS, 80, None),
+            (answered, Some("hits"), SPV_OP_ROOT, 80, None),
+            (answered, Some("hits"), SPV_OP_ROOT, 101, too_long),
+            (pass, Some("misses"), SPV_OP_ROOT, 101, too_long),
+            (pass, None, SPV_OP_ROOT, 101, None),
+        ] {
+            let found = reason(verdict, counter, operation, bytes);
+            assert_eq!(
+                found, expected,
+                "{verdict:?}, {counter:?}, operation {operation}, {bytes} bytes"
+            );
+        }
+    }
 }

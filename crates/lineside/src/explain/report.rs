@@ -1,7 +1,7 @@
 //! Output of `lineside explain` as text and as JSON.
 
-use super::ran::{Cycles, Ran};
-use crate::out::Unwritten;
+use super::ran::{Cycles, LeftToHost, Ran};
+use crate::out::{Unwritten, counted};
 use lineside_capture::{Record, Target};
 use lineside_fastpath::{FrameVerdict, Step};
 use lineside_util::hex::to_hex;
@@ -34,8 +34,8 @@ pub struct Report<'a> {
     pub model: &'a Ran,
     /// Result of the datapath, unless it is the model.
     pub other: Option<&'a Ran>,
-    /// True if the RTL leaves this request to the host, whatever the model does.
-    pub is_left_to_host: bool,
+    /// Reason why the RTL passes this frame to the host although the model has another result; otherwise `None`.
+    pub left_to_host: Option<LeftToHost>,
     /// Clock cycles of the RTL.
     pub cycles: Option<&'a Cycles>,
     /// Differences between the datapath and the model.
@@ -63,13 +63,13 @@ impl Report<'_> {
         };
         self.result(self.datapath, other)?;
         self.cycles_text()?;
-        match (self.differences.is_empty(), self.is_left_to_host) {
+        match (self.differences.is_empty(), self.left_to_host) {
             (false, _) => Ok(()),
-            (true, false) => say!("{}: equal to the model", self.datapath),
-            (true, true) => say!(
-                "{}: passes this frame to the host, because spec/ does not list its operation for rtl, or because it \
-                 is too long",
-                self.datapath
+            (true, None) => say!("{}: equal to the model", self.datapath),
+            (true, Some(reason)) => say!(
+                "{}: passes this frame to the host, because {}",
+                self.datapath,
+                reason.text()
             ),
         }
     }
@@ -82,16 +82,16 @@ impl Report<'_> {
     }
 
     fn head(&self) -> Result<(), Unwritten> {
-        let bytes = self.record.frame.len();
+        let bytes = counted(self.record.frame.len(), "byte");
         let ends = self.ends().map_or(
             "not a UDP datagram that the fast path parses".into(),
             |(from, to)| format!("{from} -> {to}"),
         );
-        say!("frame {} of {}: {bytes} bytes, {ends}", self.number, self.file)?;
-        if self.record.original_bytes as usize > bytes {
+        say!("frame {} of {}: {bytes}, {ends}", self.number, self.file)?;
+        if self.record.original_bytes as usize > self.record.frame.len() {
             say!(
-                "  captured only in part: it had {} bytes on the network",
-                self.record.original_bytes
+                "  captured only in part: it had {} on the network",
+                counted(self.record.original_bytes, "byte")
             )?;
         }
         let addresses: Vec<_> = self.target.addresses.iter().map(ToString::to_string).collect();
@@ -156,7 +156,8 @@ impl Report<'_> {
             say!("  {cycle:>5}  {text}")?;
         }
         if let Some(latency) = cycles.latency {
-            say!("  {latency} cycles from the last beat in to the first beat out")?;
+            let latency = counted(latency, "cycle");
+            say!("  {latency} from the last beat in to the first beat out")?;
         }
         Ok(())
     }

@@ -371,9 +371,9 @@ pub fn block(arguments: &Block, as_json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     say!(
-        "block {number}: {}, {} bytes",
+        "block {number}: {}, {}",
         counted(stored.codes.len(), "transaction"),
-        stored.bytes.len()
+        counted(stored.bytes.len(), "byte")
     )?;
     say!("header hash {hash}")?;
     say!("commit hash {}", commit_hash.as_deref().unwrap_or("none"))?;
@@ -444,11 +444,11 @@ pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
             say!("{finding}")?;
         }
         say!(
-            "{} with {} validated again: {} bytes of blocks in {} bytes of records",
+            "{} with {} validated again: {} of blocks in {} of records",
             counted(report.blocks, "block"),
             counted(report.transactions, "transaction"),
-            report.block_bytes,
-            report.record_bytes
+            counted(report.block_bytes, "byte"),
+            counted(report.record_bytes, "byte")
         )?;
         if let Some(last) = report.joined_after {
             say!("the snapshot after block {last}, from which the ledger was joined, was read again")?;

@@ -235,10 +235,11 @@ fn say_sent(counters: &SenderCounters, as_json: bool) -> Result<(), Unwritten> {
             })
         ),
         false => say!(
-            "{} in {}, {bytes} bytes; {} sent again; {} from receivers refused (wrong key, replayed, or of another \
+            "{} in {}, {}; {} sent again; {} from receivers refused (wrong key, replayed, or of another \
              session)",
             counted(blocks, "block"),
             counted(datagrams, "datagram"),
+            counted(bytes, "byte"),
             counted(again, "range"),
             counted(refused, "datagram")
         ),

@@ -162,12 +162,12 @@ fn say_sent(
     }
     let saved = 100.0 - 100.0 * sent.bytes as f64 / (sent.block_bytes as f64).max(1.0);
     say!(
-        "{}, {} in {} ({} of the receiver's cache of identities), {} bytes, {saved:.0} % less than the blocks, in \
+        "{}, {} in {} ({} of the receiver's cache of identities), {}, {saved:.0} % less than the blocks, in \
          {seconds:.2} s",
         counted(sent.blocks, "block"),
         counted(sent.transactions, "transaction"),
         counted(sent.datagrams, "datagram"),
         counted(sent.updates, "update"),
-        sent.bytes
+        counted(sent.bytes, "byte")
     )
 }

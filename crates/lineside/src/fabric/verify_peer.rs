@@ -125,12 +125,14 @@ fn show(audited: &AuditReport, as_json: bool) -> anyhow::Result<()> {
         let (blocks, transactions) = (counted(*blocks, "block"), counted(*transactions, "transaction"));
         say!("{blocks} with {transactions} agree")?;
         if *without_commit_hash > 0 {
-            say!("{without_commit_hash} of these blocks have no commit hash at the peer; their codes agree")?;
+            say!(
+                "without a commit hash at the peer: {without_commit_hash} of these blocks; their codes agree"
+            )?;
         }
         if *unfinished_bytes > 0 {
             say!(
-                "{unfinished_bytes} bytes at the end of the peer's files are an incomplete block, which the peer \
-                 removes when it starts"
+                "the peer's files end with {} of an incomplete block, which the peer removes when it starts",
+                counted(*unfinished_bytes, "byte")
             )?;
         }
         if let Some(difference) = difference {

@@ -6,6 +6,7 @@ use super::key;
 use super::member::{Member, hash, read_genesis, refused};
 use super::paper;
 use crate::column::text;
+use crate::out::counted;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -96,9 +97,9 @@ impl Prove {
             return Ok(say!("{line}")?);
         }
         let content = value_text.map_or("nothing".into(), |value| format!("\"{value}\""));
-        let (count, out) = (bytes.len(), self.out.display());
+        let (bytes, out) = (counted(bytes.len(), "byte"), self.out.display());
         say!(
-            "{} holds {content} in block {}, {hash}: {count} bytes in {out}",
+            "{} holds {content} in block {}, {hash}: {bytes} in {out}",
             text::show(key),
             head.number
         )?;

@@ -3,6 +3,7 @@
 use super::key::Sign;
 use super::session;
 use super::unknown::{Protection, advice, advise};
+use crate::out::counted;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_client::transfer::paper::PaperRequest;
@@ -216,7 +217,10 @@ impl Refer {
         }
         match unknown {
             0 => Ok(()),
-            _ => bail!("{unknown} of {} accounts not found", self.accounts.len()),
+            _ => bail!(
+                "{unknown} of {} not found",
+                counted(self.accounts.len(), "account")
+            ),
         }
     }
 }

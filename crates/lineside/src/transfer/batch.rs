@@ -4,6 +4,7 @@ use super::ask::{Server, meaning, numbered, outcome_json, parse_key};
 use super::key::Sign;
 use super::session;
 use super::unknown::{Protection, advice_for_lines, advise, is_unknown};
+use crate::out::counted;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_client::transfer::{
@@ -91,7 +92,7 @@ impl Batch {
         })?;
         match refused {
             0 => Ok(()),
-            _ => bail!("{refused} of {} operations refused", lines.len()),
+            _ => bail!("{refused} of {} refused", counted(lines.len(), "operation")),
         }
     }
 }
@@ -196,8 +197,10 @@ fn read_lines(text: &str) -> anyhow::Result<Vec<Line<'_>>> {
             "line {number}: `{text}`: no line follows, so this line is linked to none; remove `linked`"
         ));
     }
-    if more > 0 {
-        wrong.push(format!("{more} more lines are wrong"));
+    match more {
+        0 => {}
+        1 => wrong.push("1 more line is wrong".into()),
+        _ => wrong.push(format!("{more} more lines are wrong")),
     }
     if !wrong.is_empty() {
         bail!("{}", wrong.join("\n"));

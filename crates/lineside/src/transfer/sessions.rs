@@ -118,7 +118,7 @@ impl List {
             }
         }
         if !as_json {
-            say!("{} of {most} sessions are open", ledger.session_count())?;
+            say!("open: {} of {}", ledger.session_count(), counted(most, "session"))?;
         }
         Ok(())
     }

@@ -260,6 +260,7 @@ impl Report {
     pub fn failures(&self) -> Vec<String> {
         match self.checks.refused {
             0 => Vec::new(),
+            1 => vec!["1 request was refused".into()],
             refused => vec![format!("{refused} requests were refused")],
         }
     }

@@ -162,6 +162,7 @@ impl Report {
     pub fn failures(&self) -> Vec<String> {
         match self.checks.wrong_replies.count {
             0 => Vec::new(),
+            1 => vec!["1 frame differs from the model".into()],
             count => vec![format!("{count} frames differ from the model")],
         }
     }

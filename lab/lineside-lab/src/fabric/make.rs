@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use flate2::{Compression, write::GzEncoder};
 use lineside::say;
 use lineside_fabric_maker::{Blocks, Chaincode, MadeBlock, Network, Options, Workload};
+use lineside_util::counted;
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::Write;
@@ -116,8 +117,9 @@ pub fn make(arguments: &Make, as_json: bool) -> anyhow::Result<()> {
         )?);
     }
     say!(
-        "wrote {blocks} blocks with {transactions} transactions of channel {channel}, genesis.block, and msp, the MSP \
-         folder of {msp_id}"
+        "wrote {} with {} of channel {channel}, genesis.block, and msp, the MSP folder of {msp_id}",
+        counted(blocks, "block"),
+        counted(transactions, "transaction")
     )?;
     Ok(())
 }

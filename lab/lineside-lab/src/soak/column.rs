@@ -10,6 +10,7 @@ use lineside::{say, tell};
 use lineside_conformance::frames::DatapathKind;
 use lineside_conformance::history::{self, Options, Report, Sabotage};
 use lineside_conformance::soak::column as soak;
+use lineside_util::counted;
 use lineside_xdp::XdpError;
 use serde_json::{Map, Value, json};
 
@@ -57,6 +58,7 @@ pub(super) fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
     }
     match sum(&reports, |report| report.stale + report.wrong) {
         0 => Ok(()),
+        1 => bail!("1 read was stale or wrong"),
         faults => bail!("{faults} reads were stale or wrong"),
     }
 }
@@ -98,21 +100,24 @@ fn print(seed: u64, reports: &Reports, as_json: bool) -> Result<(), Unwritten> {
         );
     }
     say!(
-        "column, seed {seed}: {fastpath} rows of the fast path's answers checked in {seconds:.0} s: {stale} stale, \
-         {wrong} wrong"
+        "column, seed {seed}: {} of the fast path's answers checked in {seconds:.0} s: {stale} stale, {wrong} wrong",
+        counted(fastpath, "row")
     )?;
     for (name, one) in reports {
         say!(
-            "  {name:7} {} rows of the fast path's answers, {} of the host's, {} straight from the table; {} \
-             requests without an answer",
-            one.fastpath,
+            "  {name:7} {} of the fast path's answers, {} of the host's, {} straight from the table; {} without an \
+             answer",
+            counted(one.fastpath, "row"),
             one.host,
             one.direct,
-            one.unanswered
+            counted(one.unanswered, "request")
         )?;
     }
     say!(
-        "  {changes} changes, {installed} fills, {overtaken} that met a change, {evictions} evictions, \
-         {invalidations} invalidations"
+        "  {}, {}, {overtaken} that met a change, {}, {}",
+        counted(changes, "change"),
+        counted(installed, "fill"),
+        counted(evictions, "eviction"),
+        counted(invalidations, "invalidation")
     )
 }
