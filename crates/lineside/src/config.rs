@@ -405,8 +405,8 @@ fn console_at_tap(section: &Section, listen: SocketAddr, datapath: &DatapathConf
     let mut issues = Issues::new(section);
     if let Some(network) = networks.iter().find(|network| network.contains(listen.ip())) {
         let what = format!(
-            "\"{listen}\": the console cannot listen in the network of the TAP device, {network}; give another address of \
-             this machine, such as {}",
+            "\"{listen}\": the console cannot listen in the network of the TAP device, {network}; give another address \
+             of this machine, such as {}",
             loopback(CONSOLE_PORT)
         );
         issues.add("listen", what);
@@ -426,8 +426,8 @@ fn addresses_of_nic(section: &Section, service: &dyn Service, datapath: &Datapat
     for listen in listens.iter().filter(|_| service.is_enabled()) {
         if let Some(network) = datapath.nic_network_of(listen.address.ip()) {
             let what = format!(
-                "\"{}\": this machine does not have this address of the TAP device, and the NIC does not serve it; give \
-                 {}, or another address of this machine",
+                "\"{}\": this machine does not have this address of the TAP device, and the NIC does not serve it; \
+                 give {}, or another address of this machine",
                 listen.address,
                 SocketAddr::new(network.address, listen.address.port())
             );
@@ -715,3 +715,7 @@ impl CheckedConfig {
 #[cfg(test)]
 #[path = "config_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "config_datapath_tests.rs"]
+mod datapath_tests;

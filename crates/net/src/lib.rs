@@ -51,7 +51,6 @@ mod batch;
 mod clock;
 mod host;
 mod neighbours;
-pub mod netlink;
 mod progress;
 mod queue;
 mod stream;

@@ -9,7 +9,7 @@
 //! question.
 
 use super::{Shared, batch};
-use crate::netlink::Netlink;
+use lineside_netlink::Netlink;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,

@@ -1,7 +1,7 @@
 //! Addresses of interfaces: their text, their networks, and those that the kernel has.
 
 use crate::error::{RtlError, system};
-use lineside_net::netlink::Netlink;
+use lineside_netlink::Netlink;
 use netlink_packet_route::address::{
     AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope,
 };
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_no_machine_has_is_told_with_the_reason() {
+    fn an_address_that_no_machine_has_gets_a_reason() {
         for (text, fault) in [
             ("10.77.0.1/24", None),
             ("10.77.0.0/31", None),

@@ -221,7 +221,8 @@ fn the_nic_answers_its_requests_and_the_host_the_others() {
         assert!(has_device());
         rig.bridge.stop();
         assert!(!has_device());
-        // The bridge counts a batch after it has sent the replies, so the figures are complete when its thread has ended.
+        // The bridge counts a batch after it has sent the replies, so the figures are complete when its thread has
+        // ended.
         assert_eq!((rig.figure("replies"), rig.figure("unsent")), (201, 0));
         assert!(rig.figure("forwarded") >= 1 && rig.figure("from_host") >= 1);
         rig.queue.flush();

@@ -158,8 +158,8 @@ impl DatapathConfig {
         parsed.filter_map(|text| InterfaceAddress::parse(text)).collect()
     }
 
-    /// Returns the network of the TAP device that contains `ip`, if the datapath is `rtl` and this machine does not have
-    /// `ip`, so that only the NIC can have it.
+    /// Returns the network of the TAP device that contains `ip`, if the datapath is `rtl` and this machine does not
+    /// have `ip`, so that only the NIC can have it.
     pub fn nic_network_of(&self, ip: IpAddr) -> Option<InterfaceAddress> {
         let networks = match self.kind {
             DatapathKind::Rtl => self.tap_networks(),

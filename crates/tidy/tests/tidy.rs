@@ -12,6 +12,7 @@ use files::{File, TEXT, repository};
 /// `lab/` is above all layers, and no crate depends on it.
 const LAYERS: &[(&str, u8)] = &[
     ("bpf-build", 0),
+    ("netlink", 0),
     ("spv-proof", 0),
     ("tidy", 0),
     ("util", 0),

@@ -328,8 +328,11 @@ mod tests {
     #[test]
     fn a_service_without_the_rtl_is_refused_before_a_comparison() {
         let all = [Datapath::Socket, Datapath::Native, Datapath::Xdp, Datapath::Rtl];
-        let told = against(&all, Service::Column).err().expect("column has no RTL");
-        assert!(told.to_string().contains("column has no datapath rtl"), "{told}");
+        let refused = against(&all, Service::Column).err().expect("column has no RTL");
+        assert!(
+            refused.to_string().contains("column has no datapath rtl"),
+            "{refused}"
+        );
         for service in [Service::Spv, Service::Transfer] {
             assert_eq!(against(&all, service).map(|others| others.len()).ok(), Some(3));
         }

@@ -1,4 +1,15 @@
 //! Requests to the kernel about addresses and neighbours of this network namespace, over netlink.
+//!
+//! ```
+//! use lineside_netlink::Netlink;
+//! use netlink_packet_route::RouteNetlinkMessage;
+//! use netlink_packet_route::address::AddressMessage;
+//!
+//! let netlink = Netlink::open()?;
+//! let addresses = netlink.list(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
+//! println!("this namespace has {} addresses", addresses.len());
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
