@@ -403,7 +403,8 @@ fn console_at_tap(section: &Section, listen: SocketAddr, datapath: &DatapathConf
         _ => Vec::new(),
     };
     let mut issues = Issues::new(section);
-    if let Some(network) = networks.iter().find(|network| network.contains(listen.ip())) {
+    let ip = listen.ip().to_canonical();
+    if let Some(network) = networks.iter().find(|network| network.contains(ip)) {
         let what = format!(
             "\"{listen}\": the console cannot listen in the network of the TAP device, {network}; give another address \
              of this machine, such as {}",

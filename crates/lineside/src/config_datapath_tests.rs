@@ -113,7 +113,7 @@ fn addresses_and_names_that_a_tap_device_cannot_have_are_refused() {
         (
             "tap_addresses = [\"10.77.0.1/24\", \"10.77.0.1/16\"]",
             "",
-            "[datapath] tap_addresses = \"10.77.0.1/16\" is listed twice",
+            "[datapath] tap_addresses = \"10.77.0.1/16\" has the same address as \"10.77.0.1/24\"; remove",
         ),
         (
             "tap_addresses = [\"10.77.0.1/24\", \"10.77.0.2/24\"]",

@@ -1,7 +1,10 @@
 //! Progress of a host, to notice a stalled one: the time for which requests have waited without any of them being
 //! answered.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 /// Numbers of requests that a host has received and finished, to detect that it makes no progress. All times are
 /// CLOCK_MONOTONIC in ns.
@@ -18,9 +21,14 @@ pub(super) struct Progress {
 impl Progress {
     /// Counts requests that were handed to the host.
     pub fn add_forwarded(&self, count: u64, now_ns: u64) {
-        if count > 0 && self.forwarded_count.fetch_add(count, Relaxed) <= self.done.load(Relaxed) {
+        if count == 0 {
+            return;
+        }
+        // The time precedes the count, so that the idle time before these requests does not count as a stall.
+        if self.forwarded_count.load(Relaxed) <= self.done.load(Relaxed) {
             self.moved_ns.store(now_ns, Relaxed);
         }
+        self.forwarded_count.fetch_add(count, Release);
     }
 
     /// Counts requests that the host has finished, with or without an answer.
@@ -46,7 +54,7 @@ impl Progress {
     /// Returns the number of requests that the host has received and not finished.
     pub fn waiting(&self) -> u64 {
         let done = self.done.load(Relaxed);
-        self.forwarded_count.load(Relaxed).saturating_sub(done)
+        self.forwarded_count.load(Acquire).saturating_sub(done)
     }
 
     /// Returns the time in ns for which requests have waited without any of them being finished, or for which no reply
@@ -57,9 +65,8 @@ impl Progress {
             0 => 0,
             since_ns => now_ns.saturating_sub(since_ns),
         };
-        let moved_ns = self.moved_ns.load(Relaxed);
         let idle_ns = if self.waiting() > 0 {
-            now_ns.saturating_sub(moved_ns)
+            now_ns.saturating_sub(self.moved_ns.load(Relaxed))
         } else {
             0
         };

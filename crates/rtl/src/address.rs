@@ -5,9 +5,10 @@ use lineside_netlink::Netlink;
 use netlink_packet_route::address::{
     AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope,
 };
+use netlink_packet_route::route::{RouteAttribute, RouteMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 /// Maximum time until the kernel lets the addresses of a device be used.
@@ -38,16 +39,22 @@ impl InterfaceAddress {
         (prefix_bits <= bits_max).then_some(Self { address, prefix_bits })
     }
 
-    /// Returns the reason why no interface on a wire can have this address, or cannot have it without further
-    /// settings; `None` for an address of one machine.
+    /// Returns the reason why an interface on a wire cannot have this address and network; `None` if it can.
     pub fn fault(&self) -> Option<&'static str> {
         let bits = self.prefix_bits;
         Some(match self.address {
             ip if ip.is_unspecified() => "is the unspecified address",
             ip if ip.is_loopback() => "is a loopback address",
             ip if ip.is_multicast() => "is a multicast address",
+            IpAddr::V4(_) if self.contains(Ipv4Addr::LOCALHOST.into()) => {
+                "has a network with loopback addresses"
+            }
+            IpAddr::V6(_) if self.contains(Ipv6Addr::LOCALHOST.into()) => {
+                "has a network with the loopback address"
+            }
             IpAddr::V4(v4) if v4.is_broadcast() || self.broadcast() == Some(v4) => "is a broadcast address",
             IpAddr::V4(v4) if bits < 31 && u32::from(v4) << bits == 0 => "is the address of a network",
+            IpAddr::V6(v6) if bits < 127 && u128::from(v6) << bits == 0 => "is the address of a network",
             IpAddr::V6(v6) if v6.is_unicast_link_local() => {
                 "is a link-local address, which clients can only use with a zone"
             }
@@ -132,21 +139,37 @@ impl KernelAddress {
     }
 }
 
-/// Returns the interface, and its address, to which the kernel sends frames for `address` although a new interface gets
-/// the network of `address`: its network contains `address`, and is not larger.
-pub(crate) fn other_interface(
-    address: &InterfaceAddress,
-) -> Result<Option<(String, InterfaceAddress)>, RtlError> {
-    let all = Netlink::open().and_then(|netlink| KernelAddress::all(&netlink));
-    let all = all.map_err(system("read the addresses of all interfaces"))?;
-    let other = all.into_iter().find(|other| {
-        other.address.contains(address.address) && other.address.prefix_bits >= address.prefix_bits
-    });
-    Ok(other.map(|other| (name_of(other.interface), other.address)))
+/// Returns the number of the interface to which the kernel sends packets for `ip` of processes in the namespace of the
+/// calling thread.
+pub(crate) fn interface_towards(ip: IpAddr) -> Result<u32, RtlError> {
+    let finding = || format!("find the interface for packets to {ip}");
+    let mut request = RouteMessage::default();
+    (
+        request.header.address_family,
+        request.header.destination_prefix_length,
+    ) = match ip {
+        IpAddr::V4(_) => (AddressFamily::Inet, 32),
+        IpAddr::V6(_) => (AddressFamily::Inet6, 128),
+    };
+    request.attributes = vec![RouteAttribute::Destination(ip.into())];
+    let found = Netlink::open().and_then(|netlink| netlink.get(RouteNetlinkMessage::GetRoute(request)));
+    let interface = match found.map_err(system(finding()))? {
+        RouteNetlinkMessage::NewRoute(route) => {
+            route
+                .attributes
+                .into_iter()
+                .find_map(|attribute| match attribute {
+                    RouteAttribute::Oif(interface) => Some(interface),
+                    _ => None,
+                })
+        }
+        _ => None,
+    };
+    interface.ok_or_else(|| system(finding())(io::ErrorKind::NotFound.into()))
 }
 
 /// Returns the name of an interface, or its number if it has just been removed.
-fn name_of(interface: u32) -> String {
+pub(crate) fn name_of(interface: u32) -> String {
     let mut name = [0; libc::IF_NAMESIZE];
     // SAFETY: the buffer has the size that the call requires, and the call ends the name with a zero byte.
     if unsafe { libc::if_indextoname(interface, name.as_mut_ptr()) }.is_null() {
@@ -212,7 +235,6 @@ fn creation(interface: u32, address: &InterfaceAddress) -> AddressMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv6Addr;
 
     fn parsed(text: &str) -> InterfaceAddress {
         InterfaceAddress::parse(text).expect("an address")
@@ -260,7 +282,10 @@ mod tests {
             ("0.0.0.0/8", Some("is the unspecified address")),
             ("127.0.0.5/8", Some("is a loopback address")),
             ("224.0.0.1/4", Some("is a multicast address")),
+            ("126.0.0.1/7", Some("has a network with loopback addresses")),
             ("fd77::1/64", None),
+            ("fd77::/64", Some("is the address of a network")),
+            ("::77/64", Some("has a network with the loopback address")),
             ("::1/128", Some("is a loopback address")),
             ("ff02::1/16", Some("is a multicast address")),
             (

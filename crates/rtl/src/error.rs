@@ -1,6 +1,5 @@
 //! Errors of the FPGA datapath: one variant for each cause, with the remedy in its message.
 
-use crate::address::InterfaceAddress;
 use std::io;
 use std::net::IpAddr;
 
@@ -37,17 +36,14 @@ pub enum RtlError {
     NameTaken(String),
     /// Frames for an address of the NIC would go to another interface.
     #[error(
-        "{interface} has the address {address}, so this machine would send requests for the NIC at {nic} to \
-         {interface}: set other `tap_addresses` in [datapath] and another `listen` of the service, or remove that \
-         address"
+        "this machine sends packets for the NIC at {nic} to the interface {interface}, which has the same network or a \
+         route for it: set other `tap_addresses` in [datapath] and another `listen` of the service, or remove that route"
     )]
     NetworkTaken {
         /// Address of the NIC.
         nic: IpAddr,
         /// Name of the other interface.
         interface: String,
-        /// Address of the other interface.
-        address: InterfaceAddress,
     },
     /// Another system call failed.
     #[error("cannot {what}: {source}")]

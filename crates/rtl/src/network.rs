@@ -54,15 +54,6 @@ impl NicNetwork {
     /// One variant of [`RtlError`] for each cause.
     pub fn create(plan: &NetworkPlan) -> Result<Self, RtlError> {
         let wire = Tap::create(&plan.tap)?;
-        for own in &plan.own {
-            if let Some((interface, address)) = address::other_interface(own)? {
-                return Err(RtlError::NetworkTaken {
-                    nic: own.address,
-                    interface,
-                    address,
-                });
-            }
-        }
         // A thread of its own enters the new namespace and ends. The device and the sockets keep the namespace.
         let (host, sockets) = std::thread::scope(|scope| {
             let making = scope.spawn(|| host_side(plan));
@@ -74,7 +65,16 @@ impl NicNetwork {
             })
         })?;
         let endpoint = endpoint_of(host.mac(), &plan.own).ok_or(RtlError::TooManyAddresses)?;
-        wire.start(&plan.clients)?;
+        let wire_index = wire.start(&plan.clients)?;
+        for own in &plan.own {
+            let towards = address::interface_towards(own.address)?;
+            if towards != wire_index {
+                return Err(RtlError::NetworkTaken {
+                    nic: own.address,
+                    interface: address::name_of(towards),
+                });
+            }
+        }
         Ok(Self {
             wire,
             host,

@@ -75,11 +75,12 @@ impl Tap {
         self.mac
     }
 
-    /// Gives the device these addresses, and switches it on. The calling thread must be in the namespace of the device.
+    /// Gives the device these addresses, and switches it on. Returns the number of the interface. The calling thread
+    /// must be in the namespace of the device.
     ///
     /// # Errors
     /// The system's error.
-    pub fn start(&self, addresses: &[InterfaceAddress]) -> Result<(), RtlError> {
+    pub fn start(&self, addresses: &[InterfaceAddress]) -> Result<u32, RtlError> {
         let control = control_socket(libc::AF_INET)?;
         let mut request = self.request();
         // The field of the queue's length is a number like that of the metric.
@@ -99,7 +100,8 @@ impl Tap {
         )?;
         // SAFETY: the kernel has filled in the index, a number above 0.
         let index = unsafe { request.ifr_ifru.ifru_ifindex } as u32;
-        address::add_all(index, &self.name, addresses)
+        address::add_all(index, &self.name, addresses)?;
+        Ok(index)
     }
 
     fn request(&self) -> libc::ifreq {

@@ -299,6 +299,19 @@ fn a_network_of_another_interface_is_refused() {
         ] {
             NicNetwork::create(&plan("lstest1", &[clients], &[own])).expect("a network of its own");
         }
+        // A route of a single address is smaller than any network.
+        let route = ["route", "add", "10.78.0.2/32", "dev", "lstest0"];
+        let added = std::process::Command::new("ip")
+            .args(route)
+            .status()
+            .expect("ip (iproute2)");
+        assert!(added.success());
+        let refused =
+            NicNetwork::create(&plan("lstest1", &["10.78.0.1/24"], &["10.78.0.2/24"])).expect_err("a route");
+        assert!(
+            refused.to_string().contains("to the interface lstest0"),
+            "{refused}"
+        );
         drop(first);
         NicNetwork::create(&plan("lstest1", &["10.77.0.1/24"], &["10.77.0.2/24"])).expect("a free network");
     });

@@ -165,6 +165,7 @@ impl DatapathConfig {
             DatapathKind::Rtl => self.tap_networks(),
             _ => Vec::new(),
         };
+        let ip = ip.to_canonical();
         let is_own = networks.iter().any(|network| network.address == ip);
         networks
             .into_iter()
@@ -213,7 +214,7 @@ fn check_tap_addresses(addresses: &[String], issues: &mut Issues) {
         );
         issues.add("tap_addresses", what);
     }
-    let mut known = Vec::new();
+    let mut known: Vec<(IpAddr, &String)> = Vec::new();
     for text in addresses {
         let what = match InterfaceAddress::parse(text) {
             None => {
@@ -221,14 +222,18 @@ fn check_tap_addresses(addresses: &[String], issues: &mut Issues) {
                     "{text:?}: must be an address with the length of its prefix, such as \"10.77.0.1/24\""
                 )
             }
-            Some(address) if known.contains(&address.address) => format!("{text:?} is listed twice"),
             Some(address) => {
-                known.push(address.address);
-                match address.fault() {
-                    Some(fault) => {
+                let same = known.iter().find(|(ip, _)| *ip == address.address);
+                let same = same.map(|(_, other)| *other);
+                known.push((address.address, text));
+                match (same, address.fault()) {
+                    (Some(other), _) => {
+                        format!("{text:?} has the same address as {other:?}; remove one of the two")
+                    }
+                    (None, Some(fault)) => {
                         format!("{text:?} {fault}; give an address of one machine, such as \"10.77.0.1/24\"")
                     }
-                    None => continue,
+                    (None, None) => continue,
                 }
             }
         };

@@ -8,8 +8,8 @@ use lineside_rtl::{
     Bridge, Command, CommandQueue, InterfaceAddress, NetworkPlan, Nic, NicCounters, NicDesign, NicNetwork,
     simulated_nic,
 };
-use lineside_wire::{DropReason, SPV_SLOT, TRANSFER_SLOT};
-use std::net::SocketAddr;
+use lineside_wire::{DropReason, SPV_PORT, SPV_SLOT, TRANSFER_PORT, TRANSFER_SLOT};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -199,17 +199,18 @@ fn plan(
     }
     let mut own: Vec<InterfaceAddress> = Vec::new();
     let mut sockets = [0; 2];
-    for NicProgram { listen, .. } in &programs {
+    for program in &programs {
+        let listen = &program.listen;
         let containing = clients.iter().filter(|client| client.contains(listen.ip()));
         let Some(network) = containing.max_by_key(|client| client.prefix_bits) else {
-            bail!(UsageError(not_in_network(*listen, &clients)));
+            bail!(UsageError(not_in_network(program, &clients)));
         };
         let is_own = clients.iter().any(|client| client.address == listen.ip());
         if is_own || listen.port() == 0 {
             bail!(UsageError(format!(
                 "{listen}: the address of the NIC must have a port other than 0, and cannot be one that this machine \
                  has in `tap_addresses`; {}",
-                example(network)
+                remedy(program, &clients)
             )));
         }
         let address = InterfaceAddress {
@@ -217,7 +218,10 @@ fn plan(
             prefix_bits: network.prefix_bits,
         };
         if let Some(fault) = address.fault() {
-            bail!(UsageError(format!("{listen} {fault}; {}", example(network))));
+            bail!(UsageError(format!(
+                "{listen} {fault}; {}",
+                remedy(program, &clients)
+            )));
         }
         if !own.contains(&address) {
             own.push(address);
@@ -239,25 +243,56 @@ fn plan(
     Ok((plan, programs))
 }
 
-fn not_in_network(listen: SocketAddr, clients: &[InterfaceAddress]) -> String {
+fn not_in_network(program: &NicProgram, clients: &[InterfaceAddress]) -> String {
     let networks: Vec<_> = clients.iter().map(ToString::to_string).collect();
-    let remedy = clients.first().map(example).unwrap_or_default();
     format!(
-        "{listen} is in no network of the TAP device ({}), so the NIC cannot have this address; {remedy}",
-        networks.join(", ")
+        "{} is in no network of the TAP device ({}), so the NIC cannot have this address; {}",
+        program.listen,
+        networks.join(", "),
+        remedy(program, clients)
     )
 }
 
-/// Returns the remedy for a wrong address: an example in `network`.
-fn example(network: &InterfaceAddress) -> String {
-    let example = match network.address {
-        std::net::IpAddr::V4(v4) => std::net::Ipv4Addr::from(u32::from(v4) ^ 3).into(),
-        std::net::IpAddr::V6(v6) => std::net::IpAddr::from(std::net::Ipv6Addr::from(u128::from(v6) ^ 3)),
+/// Returns the remedy for a wrong address of the NIC, with an example in the first network that has one.
+fn remedy(program: &NicProgram, clients: &[InterfaceAddress]) -> String {
+    let port = match (program.listen.port(), program.slot) {
+        (0, TRANSFER_SLOT) => TRANSFER_PORT,
+        (0, _) => SPV_PORT,
+        (port, _) => port,
     };
-    format!(
-        "set `listen` of the service to another address there, such as {}",
-        SocketAddr::new(example, lineside_wire::SPV_PORT)
-    )
+    match clients.iter().find_map(|network| free_address(network, clients)) {
+        Some(address) => format!(
+            "set `listen` of the service to another address there, such as {}",
+            SocketAddr::new(address, port)
+        ),
+        None => "set `tap_addresses` to a network that has a second address, such as \"10.77.0.1/24\"".into(),
+    }
+}
+
+/// Returns one of the first addresses of `network` that a machine can have and that is not in `clients`.
+fn free_address(network: &InterfaceAddress, clients: &[InterfaceAddress]) -> Option<IpAddr> {
+    let host_bits = |bits: u32| bits - u32::from(network.prefix_bits);
+    let at = |offset: u32| match network.address {
+        IpAddr::V4(v4) => {
+            let first = u32::from(v4) & u32::MAX.checked_shl(host_bits(32)).unwrap_or(0);
+            IpAddr::from(first.wrapping_add(offset).to_be_bytes())
+        }
+        IpAddr::V6(v6) => {
+            let first = u128::from(v6) & u128::MAX.checked_shl(host_bits(128)).unwrap_or(0);
+            IpAddr::from(first.wrapping_add(offset.into()).to_be_bytes())
+        }
+    };
+    let is_free = |ip: &IpAddr| {
+        let address = InterfaceAddress {
+            address: *ip,
+            prefix_bits: network.prefix_bits,
+        };
+        network.contains(*ip)
+            && address.fault().is_none()
+            && clients.iter().all(|client| client.address != *ip)
+    };
+    // The first addresses of a network are those of the network itself and of at most 8 clients.
+    (0..16).map(at).find(is_free)
 }
 
 #[cfg(test)]
@@ -333,6 +368,39 @@ mod tests {
         ] {
             let said = planned(listens).unwrap_err();
             assert!(said.contains(why), "{listens:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn the_example_is_an_address_that_the_nic_can_have() {
+        for (clients, listen, expected) in [
+            (&["10.77.0.252/24"][..], "127.0.0.1:9", "such as 10.77.0.1:9"),
+            (
+                &["10.77.0.1/24", "10.77.0.2/24"],
+                "10.77.0.2:9",
+                "such as 10.77.0.3:9",
+            ),
+            (&["10.77.0.1/31"], "127.0.0.1:9", "such as 10.77.0.0:9"),
+            (
+                &["10.77.0.1/32"],
+                "127.0.0.1:9",
+                "set `tap_addresses` to a network that has a second address",
+            ),
+            (
+                &["255.255.255.254/31"],
+                "127.0.0.1:9",
+                "set `tap_addresses` to a network that has a second address",
+            ),
+            (&["fd77::1/64"], "127.0.0.1:9", "such as [fd77::2]:9"),
+            (&["10.77.0.1/24"], "10.77.0.2:0", "such as 10.77.0.2:7702"),
+        ] {
+            let config = DatapathConfig {
+                kind: DatapathKind::Rtl,
+                tap_addresses: clients.iter().map(|text| (*text).to_owned()).collect(),
+                ..DatapathConfig::default()
+            };
+            let refused = plan(&config, vec![program(TRANSFER_SLOT, listen)]).expect_err(listen);
+            assert!(refused.to_string().contains(expected), "{clients:?}: {refused}");
         }
     }
 }

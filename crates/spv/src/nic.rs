@@ -25,8 +25,8 @@ pub fn geometry(wanted: Geometry) -> Geometry {
     }
 }
 
-/// Returns the warning for an operator whose configuration wants a larger table than the simulated NIC has room for.
-pub fn room_warning(wanted: Geometry) -> Option<String> {
+/// Returns a line for the log if the configuration wants a larger table than the simulated NIC has room for.
+pub fn room_note(wanted: Geometry) -> Option<String> {
     let has_room = wanted.line_bits <= SIM_LINE_BITS && wanted.block_bits <= SIM_BLOCK_BITS;
     (!has_room).then(|| {
         format!(

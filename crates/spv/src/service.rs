@@ -197,7 +197,9 @@ impl Service for SpvService {
         let nic = context.nic_of(config.listen).cloned();
         let geometry = match &nic {
             Some(_) => {
-                context.warnings.extend(nic::room_warning(config.geometry()));
+                if let Some(note) = nic::room_note(config.geometry()) {
+                    tracing::info!("{note}");
+                }
                 nic::geometry(config.geometry())
             }
             None => config.geometry(),

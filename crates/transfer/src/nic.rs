@@ -3,7 +3,7 @@
 
 mod table;
 
-pub use table::{NicClaims, NicFollower, NicPort, NicWriter, begin, geometry, lease_of, room_warning, wait};
+pub use table::{NicClaims, NicFollower, NicPort, NicWriter, begin, geometry, lease_of, room_note, wait};
 
 use crate::AccountId;
 use crate::layout::{TransferCell, TransferPaper, TransferSession};

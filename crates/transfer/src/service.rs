@@ -217,7 +217,9 @@ impl Service for TransferService {
         let nic = context.nic_of(config.listen).cloned();
         let (readers, geometry) = match &nic {
             Some(nic) => {
-                context.warnings.extend(nic::room_warning(&geometry));
+                if let Some(note) = nic::room_note(&geometry) {
+                    tracing::info!("{note}");
+                }
                 let queue = nic.queue();
                 let wait = Arc::new(move || nic::wait(&*queue));
                 (Readers::new(false).with_device(wait), nic::geometry(geometry))

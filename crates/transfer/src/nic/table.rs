@@ -67,9 +67,9 @@ pub fn geometry(wanted: Geometry) -> Geometry {
     }
 }
 
-/// Returns the warning for an operator whose configuration wants more accounts or sessions than the simulated NIC has
-/// room for. In the mode `express`, only the fast path has accounts.
-pub fn room_warning(wanted: &Geometry) -> Option<String> {
+/// Returns a line for the log if the configuration wants more accounts or sessions than the simulated NIC has room for.
+/// In the mode `express`, only the fast path has accounts.
+pub fn room_note(wanted: &Geometry) -> Option<String> {
     let has_room = wanted.account_bits <= SIM_BUCKET_BITS && wanted.sessions <= 1 << SIM_SESSION_BITS;
     let rest = match wanted.mode {
         Mode::Express => "the ledger cannot have more accounts, and the host answers all other sessions",
