@@ -1,5 +1,6 @@
 //! `lineside-lab demo` runs a daemon over a demonstration chain. It shows some answers and where they came from, the
-//! hit rate, the round-trip time compared with that of the paper's software, and two commands to try.
+//! hit rate, the round-trip time compared with that of the paper's software, and, unless it ends at once, two commands
+//! to try.
 
 use crate::demo_chain::{BLOCKS, TRANSACTIONS, demo_blocks, write_demo_store};
 use crate::signals::EndSignals;
@@ -53,8 +54,10 @@ pub struct Demonstration {
     /// True if the datapath is the simulated NIC.
     #[serde(skip)]
     is_nic: bool,
-    /// Commands that ask the server about one of the transactions.
-    commands: Commands,
+    /// Commands that ask the server about one of the transactions; `None` if the server ends before a user can run
+    /// them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commands: Option<Commands>,
 }
 
 /// Command lines that a user can paste into a shell.
@@ -213,12 +216,13 @@ fn serve(arguments: Demo, data: &Path, signals: &mut EndSignals, as_json: bool) 
     }
     let serving = session.daemon().serving();
     let spv = serving.first().context("spv does not run")?;
-    // The headers of the light client are stored next to the chain, and are removed when the demonstration ends.
-    let headers = data.with_file_name("headers");
+    // The headers of the light client are stored next to the chain, and are removed when the demonstration ends. A run
+    // with `--once` ends before another program can ask its server.
+    let headers = (!arguments.once).then(|| data.with_file_name("headers"));
     let shown = show(
         spv.listen,
         spv.datapath.clone(),
-        &headers,
+        headers.as_deref(),
         &*session.daemon().observed(),
     )?;
     if as_json {
@@ -239,14 +243,15 @@ fn serve(arguments: Demo, data: &Path, signals: &mut EndSignals, as_json: bool) 
 }
 
 /// Sends questions to the server at `listen`, which serves the demonstration chain, and prints the answers. `observe`
-/// returns the server's counters. The printed verify command stores its block headers in `headers`.
+/// returns the server's counters. The printed verify command stores its block headers in `headers`; if that is `None`,
+/// no commands are printed.
 ///
 /// # Errors
 /// A missing or wrong answer, or an error of the operating system.
 pub fn show(
     listen: SocketAddr,
     datapath: String,
-    headers: &Path,
+    headers: Option<&Path>,
     observe: &dyn Fn() -> Snapshot,
 ) -> anyhow::Result<Demonstration> {
     let chain: Vec<_> = demo_blocks().map(|block| (block.root, block.txids)).collect();
@@ -301,7 +306,7 @@ pub fn show(
     let round_trip = compare(listen, software.local_addr(), &few)?;
     let txid = answers.last().map_or("", |shown| &shown.txid);
     Ok(Demonstration {
-        commands: commands(listen, txid, headers),
+        commands: headers.map(|headers| commands(listen, txid, headers)),
         blocks: BLOCKS,
         transactions_per_block: TRANSACTIONS,
         answers,
@@ -485,11 +490,11 @@ impl fmt::Display for Demonstration {
             _ => writeln!(out, "  ({lost} packets were lost and sent again)")?,
         }
         match self.is_nic {
-            false => writeln!(
+            false => write!(
                 out,
                 "  one question at a time over lo: a demonstration, not a measurement of a network card"
             )?,
-            true => writeln!(
+            true => write!(
                 out,
                 "  one question at a time: to Lineside through the TAP device and the simulation of the NIC, which is \
                  much slower\n  than a NIC; to the software at {} over lo, without a NIC: a demonstration, not a \
@@ -497,11 +502,13 @@ impl fmt::Display for Demonstration {
                 sw_server.ip()
             )?,
         }
-        let Commands { get, verify } = &self.commands;
-        writeln!(out, "ask about a transaction from another terminal:\n  {get}")?;
+        let Some(Commands { get, verify }) = &self.commands else {
+            return Ok(());
+        };
+        write!(out, "\nask about a transaction from another terminal:\n  {get}")?;
         write!(
             out,
-            "and verify it as a light client, with block headers that the client checks itself:\n  {verify}"
+            "\nand verify it as a light client, with block headers that the client checks itself:\n  {verify}"
         )
     }
 }

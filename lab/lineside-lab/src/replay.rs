@@ -21,9 +21,10 @@ use lineside_spv::store::Store;
 use lineside_util::counted;
 use lineside_wire::{TRANSFER_PORT, frame};
 use serde_json::{Map, Value, json};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{BufReader, BufWriter, Read};
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -157,8 +158,9 @@ pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
         )));
     }
     let config = config(arguments)?;
-    if let (Some(out), Ok(from)) = (&arguments.write, arguments.file.canonicalize())
-        && out.canonicalize().is_ok_and(|out| out == from)
+    let capture = regular_file(&arguments.file)?;
+    if let Some(out) = &arguments.write
+        && std::fs::metadata(out).is_ok_and(|out| is_same_file(&out, &capture))
     {
         bail!(Wrong(format!(
             "--write {}: that is the capture itself; give another file",
@@ -282,6 +284,26 @@ fn config(arguments: &Replay) -> anyhow::Result<SpvConfig> {
         let file = "the command line".into();
         ConfigError { file, issues }.into()
     })
+}
+
+/// Returns the metadata of a capture. The command reads a capture more than once, which a pipe does not permit.
+///
+/// # Errors
+/// The file does not exist, or is not a regular file.
+fn regular_file(path: &Path) -> anyhow::Result<Metadata> {
+    let file = std::fs::metadata(path).with_context(|| format!("opening {}", path.display()))?;
+    if !file.is_file() {
+        bail!(Wrong(format!(
+            "{}: is not a regular file, and the command reads a capture more than once; write it into a file first",
+            path.display()
+        )));
+    }
+    Ok(file)
+}
+
+/// Returns true if both are the same file. A file can have several paths, because of links.
+fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 fn open(path: &Path) -> anyhow::Result<Reader<BufReader<File>>> {

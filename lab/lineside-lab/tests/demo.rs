@@ -59,6 +59,7 @@ fn the_demonstration_needs_no_files_and_ends_after_one_round_with_once() {
     assert_eq!(answers[0]["root"], display(&block.root));
     let ratio = |which: &str| shown["round_trip"][which].as_f64().unwrap();
     assert!(0.0 < ratio("ratio_min") && ratio("ratio_min") <= ratio("ratio_max"));
+    assert!(shown.get("commands").is_none(), "the server has ended: {shown}");
 
     let temporary = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_lineside-lab"))
@@ -76,6 +77,12 @@ fn the_demonstration_needs_no_files_and_ends_after_one_round_with_once() {
     ] {
         assert!(said.contains(part), "{said}");
     }
+    // Regression test: commands were printed for a server that ends at once, with a path in a folder that is removed.
+    for part in ["another terminal", "headers", " spv get ", " spv verify "] {
+        assert!(!said.contains(part), "{part}: {said}");
+    }
+    let end = "a demonstration, not a measurement of a network card\n";
+    assert!(said.ends_with(end), "{said}");
 }
 
 #[test]

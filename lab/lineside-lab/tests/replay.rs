@@ -8,7 +8,7 @@ use lineside_wire::{
     TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_REFER as REFER, TRANSFER_COMMAND_TRANSFER as TRANSFER,
 };
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn lineside(arguments: &[&str]) -> Output {
     Command::new(binary("lineside"))
@@ -198,11 +198,20 @@ fn captures_that_cannot_be_replayed_are_refused_with_the_reason() {
             said(&output)
         );
     }
-    // The command must not overwrite the capture.
-    let out = scene.text("in.pcap");
-    let output = scene.replay("in.pcap", &["--datapath", "socket", "--write", &out]);
-    assert_eq!(output.status.code(), Some(2));
-    assert_eq!(std::fs::read(scene.path("in.pcap")).unwrap(), whole);
+    // The command must not overwrite the capture. Regression test: it did if the name was a hard link.
+    std::fs::hard_link(scene.path("in.pcap"), scene.path("hard.pcap")).unwrap();
+    std::os::unix::fs::symlink("in.pcap", scene.path("soft.pcap")).unwrap();
+    for name in ["in.pcap", "hard.pcap", "soft.pcap"] {
+        let out = scene.text(name);
+        let output = scene.replay("in.pcap", &["--datapath", "socket", "--write", &out]);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        assert!(
+            said(&output).contains("that is the capture itself"),
+            "{}",
+            said(&output)
+        );
+        assert_eq!(std::fs::read(scene.path("in.pcap")).unwrap(), whole, "{name}");
+    }
     assert_eq!(
         scene.replay("in.pcap", &["--datapath", "model"]).status.code(),
         Some(2)
@@ -212,6 +221,26 @@ fn captures_that_cannot_be_replayed_are_refused_with_the_reason() {
     let output = lab(&["replay", &capture, "--datapath", "rtl", "--line-bits", "19"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("--line-bits 19"), "{}", said(&output));
+}
+
+/// Regression test: the command opens its capture several times, so it waited forever for the second writer of a FIFO.
+#[test]
+fn a_capture_that_is_not_a_regular_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["/dev/stdin", "/dev/null", folder.path().to_str().unwrap()] {
+        // Standard input is a pipe, which this process closes at once.
+        let output = Command::new(env!("CARGO_BIN_EXE_lineside-lab"))
+            .args(["replay", "--datapath", "socket", file])
+            .stdin(Stdio::piped())
+            .output()
+            .expect("run");
+        assert_eq!(output.status.code(), Some(2), "{file}: {output:?}");
+        assert!(
+            said(&output).contains(&format!("{file}: is not a regular file")),
+            "{}",
+            said(&output)
+        );
+    }
 }
 
 /// Returns a capture with requests of `transfer` in the paper's format, and one frame for another program.

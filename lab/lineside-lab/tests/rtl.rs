@@ -87,6 +87,9 @@ fn the_report_names_the_operations_that_spec_lists() {
 #[cfg(feature = "rtl")]
 #[test]
 fn the_demonstration_runs_on_the_simulated_nic() {
+    if !lineside_testkit::can_create_tap() {
+        return;
+    }
     let Some(own) = lineside_testkit::netns::Namespace::new() else {
         return;
     };
