@@ -180,8 +180,11 @@ def build(source, sim) -> bool:
 def prepare() -> pathlib.Path:
     """Builds Verilator's runtime and the unchanged design, and records the tests; returns the recording."""
     record = OUT / "record"
-    if record.exists():
+    sources = [path for path in (ROOT / "rtl").rglob("*") if path.suffix in {".py", ".sv", ".f", ".cpp", ".h"}]
+    if record.exists() and record.stat().st_mtime > max(path.stat().st_mtime for path in sources):
         return record
+    # The design or a test has changed since the recording.
+    shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True, exist_ok=True)
     if not (OUT / "runtime/libverilated.a").exists():
         own = {"RTL_SIM_DIR": OUT / "runtime", "RTL_SIM_OPTIMIZE": "-O0"}

@@ -127,7 +127,7 @@ fn the_bench_reaches_every_gate() {
     assert_eq!(cases["paper_hit"]["beats"], 2);
     assert_eq!(cases["long_1514"]["cycles_per_frame"], 24.0);
     let gates = report["checks"]["gates"].as_object().expect("gates");
-    assert_eq!(gates.len(), 4);
+    assert_eq!(gates.len(), 5);
     for (key, gate) in gates {
         let outcome = gate["outcome"].as_str();
         assert!(matches!(outcome, Some("passed" | "stretch")), "{key}: {gate}");

@@ -18,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from frames import BROADCASTS, V4, V6, FrameMaker, roots_body, roots_header  # noqa: E402
 from lineside_rtl import Nic, Pauses, SpvHost, command, folded_sum, has_external_memory, register  # noqa: E402
+from spv_frame import frame as request_frame  # noqa: E402
 from xdp_native import XdpNative  # noqa: E402
 
 FRAMES = int(os.environ.get("RTL_DIFF_FRAMES", "10000"))
@@ -25,6 +26,8 @@ BATCH = 250
 LINE_BITS, BLOCK_BITS = int(os.environ.get("RTL_DIFF_LINE_BITS", "6")), 3
 LINES_AT_FIRST, TXIDS_ASKED, BLOCK_CHANGES = (200, 80, 0.05) if LINE_BITS <= 6 else (1500, 800, 0.005)
 FOREVER = (1 << 64) - 1
+# Place of the TTL in a frame of IPv4 without a VLAN tag; the checksum of the header is two bytes later.
+TTL_AT = 22
 
 
 @dataclass(frozen=True)
@@ -191,4 +194,25 @@ def test_random_frames(case):
     assert (verdicts["reply"] > FRAMES // 200) == answers, verdicts
     assert (long_replies > FRAMES // 300) == (answers and not has_external_memory()), long_replies
     assert verdicts["forward"] > FRAMES // 50 and verdicts["drop"] > FRAMES // 50, verdicts
+    both.nic.close()
+
+
+def test_special_checksums_of_the_header():
+    """A reply updates the checksum of the IPv4 header. If the TTL does not change, as in a native request with the TTL of
+    all native replies, the checksum stays as it is, also 0xffff, which an update would change into 0."""
+    both = Both(Case("all answered", ways=4), seed=5)
+    txid = next(txid for txid in both.txids if both.holds(txid))
+    root = b"LS" + bytes([1, 1, 0, 0, 0, 104]) + bytes(8) + txid + bytes(72)
+    frames = []
+    for payload in (txid, root):
+        for ttl in (0, 1, 63, 64, 65, 255):
+            for check in (0, 1, 0x4000, 0xBFFF, 0xFFFE, 0xFFFF):
+                one = bytearray(request_frame(payload))
+                one[TTL_AT], one[TTL_AT + 2 : TTL_AT + 4] = ttl, check.to_bytes(2, "big")
+                frames.append(bytes(one))
+    for request, one in zip(frames, both.nic.run(frames, None), strict=True):
+        wanted = both.xdp.run(request)
+        assert (one.verdict, one.frame) == wanted, request.hex()
+        is_answered = root in request or request[TTL_AT] > 1
+        assert wanted[0] == ("reply" if is_answered else "forward"), request.hex()
     both.nic.close()
