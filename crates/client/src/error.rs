@@ -278,6 +278,18 @@ impl ClientError {
         }
     }
 
+    /// Converts the error of an exchange that asked for the change `outcome`, or for no change.
+    pub(crate) fn of_exchange(
+        error: ExchangeError,
+        service: &'static str,
+        outcome: Option<OutcomeId>,
+    ) -> Self {
+        match outcome {
+            None => Self::of(error, service),
+            Some(id) => Self::of_change(error, service, id),
+        }
+    }
+
     /// Converts the refusal of a change. If an earlier copy of the request was sent (`is_repeated`), that copy may have
     /// been executed, so only a status in `definite` is a definite refusal.
     pub(crate) fn of_refused_change(self, is_repeated: bool, definite: &[Status], id: OutcomeId) -> Self {

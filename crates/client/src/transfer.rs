@@ -456,10 +456,7 @@ impl Client {
         };
         self.link
             .exchange(&request, answer)
-            .map_err(|error| match outcome {
-                None => ClientError::of(error, SERVICE),
-                Some(id) => ClientError::of_change(error, SERVICE, id),
-            })?
+            .map_err(|error| ClientError::of_exchange(error, SERVICE, outcome))?
     }
 }
 
