@@ -4,7 +4,7 @@
 //
 // Interface: ready/valid on both sides. An entry is taken in when valid_i and ready_o are 1 on a clock edge, and
 // given out when valid_o and ready_i are 1. data_o is stable from valid_o until the entry is given out.
-// ready_o and valid_o depend on registers only.
+// ready_o, valid_o and count_o are registers.
 // Latency: an entry is visible at the output one cycle after it was taken in. Throughput: one entry in each cycle.
 
 module ls_fifo #(
@@ -33,27 +33,40 @@ module ls_fifo #(
   (* ram_style = "distributed" *)
   T memory[Depth];
 
-  logic [AddressBits:0] write_q, read_q;
-  logic push, pop;
+  logic [AddressBits-1:0] write_q, read_q;
+  logic [AddressBits:0] count_q;
+  logic ready_q, valid_q, push, pop;
 
-  assign count_o = write_q - read_q;
-  assign ready_o = count_o != (AddressBits + 1)'(Depth);
-  assign valid_o = write_q != read_q;
-  assign data_o = memory[read_q[AddressBits-1:0]];
-  assign push = valid_i && ready_o;
-  assign pop = valid_o && ready_i;
+  assign count_o = count_q;
+  assign ready_o = ready_q;
+  assign valid_o = valid_q;
+  assign data_o = memory[read_q];
+  assign push = valid_i && ready_q;
+  assign pop = valid_q && ready_i;
 
   always_ff @(posedge clk_i) begin
-    if (push) memory[write_q[AddressBits-1:0]] <= data_i;
+    if (push) memory[write_q] <= data_i;
   end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       write_q <= '0;
       read_q  <= '0;
+      count_q <= '0;
+      ready_q <= 1'b1;
+      valid_q <= 1'b0;
     end else begin
       if (push) write_q <= write_q + 1'b1;
       if (pop) read_q <= read_q + 1'b1;
+      if (push && !pop) begin
+        count_q <= count_q + 1'b1;
+        ready_q <= count_q != (AddressBits + 1)'(Depth - 1);
+        valid_q <= 1'b1;
+      end else if (pop && !push) begin
+        count_q <= count_q - 1'b1;
+        ready_q <= 1'b1;
+        valid_q <= count_q != (AddressBits + 1)'(1);
+      end
     end
   end
 
@@ -73,7 +86,7 @@ module ls_fifo #(
       is_marked_q <= 1'b0;
     end else if (push && formal_mark_i && !is_marked_q) begin
       is_marked_q <= 1'b1;
-      ahead_q <= count_o - (AddressBits + 1)'(pop);
+      ahead_q <= count_q - (AddressBits + 1)'(pop);
       marked_q <= data_i;
     end else if (is_marked_q && pop) begin
       if (ahead_q == 0) is_marked_q <= 1'b0;
@@ -84,10 +97,13 @@ module ls_fifo #(
   always_comb begin
     assume (!is_first_q || !rst_ni);
     if (!is_first_q && rst_ni) begin
-      assert (count_o <= (AddressBits + 1)'(Depth));
+      assert (count_q <= (AddressBits + 1)'(Depth));
+      assert (AddressBits'(count_q) == AddressBits'(write_q - read_q));
+      assert (ready_q == (count_q != (AddressBits + 1)'(Depth)));
+      assert (valid_q == (count_q != '0));
       if (was_waiting_q) assert (valid_o && data_o == waiting_q);
       if (is_marked_q) begin
-        assert (ahead_q < count_o);
+        assert (ahead_q < count_q);
         assert (memory[AddressBits'(read_q+ahead_q)] == marked_q);
         if (ahead_q == 0) assert (valid_o && data_o == marked_q);
       end

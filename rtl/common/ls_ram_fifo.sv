@@ -30,26 +30,40 @@ module ls_ram_fifo #(
   localparam int unsigned AheadMax = 8;
   localparam int unsigned AheadBits = $clog2(AheadMax) + 1;
 
-  logic [AddressBits:0] write_q, read_q;
+  logic [AddressBits-1:0] write_q, read_q;
+  logic [AddressBits:0] stored_q;  // entries in the RAM
+  logic ready_q, is_stored_q;  // there is space for an entry; there is an entry
   logic push, fetch, ahead_ready;
   logic [1:0] fetched_q;
   logic [AheadBits-1:0] waiting_q;
   logic [$bits(T)-1:0] read_data;
   logic [AheadBits-1:0] unused_count;
 
-  assign ready_o = (write_q - read_q) != (AddressBits + 1)'(Depth);
-  assign push = valid_i && ready_o;
-  assign fetch = write_q != read_q && waiting_q < AheadBits'(AheadMax);
+  assign ready_o = ready_q;
+  assign push = valid_i && ready_q;
+  assign fetch = is_stored_q && waiting_q < AheadBits'(AheadMax);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      write_q   <= '0;
-      read_q    <= '0;
+      write_q <= '0;
+      read_q <= '0;
+      stored_q <= '0;
+      ready_q <= 1'b1;
+      is_stored_q <= 1'b0;
       fetched_q <= '0;
       waiting_q <= '0;
     end else begin
       if (push) write_q <= write_q + 1'b1;
       if (fetch) read_q <= read_q + 1'b1;
+      if (push && !fetch) begin
+        stored_q <= stored_q + 1'b1;
+        ready_q <= stored_q != (AddressBits + 1)'(Depth - 1);
+        is_stored_q <= 1'b1;
+      end else if (fetch && !push) begin
+        stored_q <= stored_q - 1'b1;
+        ready_q <= 1'b1;
+        is_stored_q <= stored_q != (AddressBits + 1)'(1);
+      end
       fetched_q <= {fetched_q[0], fetch};
       waiting_q <= waiting_q + AheadBits'(fetch) - AheadBits'(valid_o && ready_i);
     end
@@ -63,10 +77,10 @@ module ls_ram_fifo #(
   ) u_ram (
       .clk_i,
       .write_i(push),
-      .write_address_i(write_q[AddressBits-1:0]),
+      .write_address_i(write_q),
       .write_data_i(data_i),
       .read_i(fetch),
-      .read_address_i(read_q[AddressBits-1:0]),
+      .read_address_i(read_q),
       .read_data_o(read_data)
   );
 

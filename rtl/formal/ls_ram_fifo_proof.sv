@@ -88,12 +88,19 @@ module ls_ram_fifo_proof #(
   count_t in_ahead, on_way, in_ram, in_ram_at;
   assign in_ahead = count_t'(u_dut.u_ahead.count_o);
   assign on_way = count_t'(u_dut.fetched_q[0]) + count_t'(u_dut.fetched_q[1]);
-  assign in_ram = count_t'(($clog2(Depth) + 1)'(u_dut.write_q - u_dut.read_q));
+  assign in_ram = count_t'(u_dut.stored_q);
   assign in_ram_at = ahead_q - in_ahead - on_way;
 
   always_comb begin
     if (!is_first_q && rst_ni) begin
       assert (in_ahead <= count_t'(8) && in_ram <= count_t'(Depth));
+      assert ($clog2(Depth)'(u_dut.stored_q) == $clog2(Depth)'(u_dut.write_q - u_dut.read_q));
+      assert (u_dut.ready_q == (in_ram != count_t'(Depth)));
+      assert (u_dut.is_stored_q == (in_ram != 0));
+      // u_ahead, as in its own proof.
+      assert ($clog2(8)'(u_dut.u_ahead.count_q) == $clog2(8)'(u_dut.u_ahead.write_q - u_dut.u_ahead.read_q));
+      assert (u_dut.u_ahead.ready_q == (in_ahead != count_t'(8)));
+      assert (u_dut.u_ahead.valid_q == (in_ahead != 0));
       assert (count_t'(u_dut.waiting_q) == in_ahead + on_way);
       assert (count_t'(u_dut.waiting_q) <= count_t'(8));
       assert (count_q == in_ahead + on_way + in_ram);
@@ -103,7 +110,7 @@ module ls_ram_fifo_proof #(
       if (idle_q >= 3'd3) assert (in_ahead != 0);
       if (is_marked_q) begin
         if (ahead_q < in_ahead) begin
-          assert (u_dut.u_ahead.memory[3'(u_dut.u_ahead.read_q[2:0]+ahead_q[2:0])] == marked_q);
+          assert (u_dut.u_ahead.memory[3'(u_dut.u_ahead.read_q+ahead_q[2:0])] == marked_q);
         end else if (ahead_q < in_ahead + on_way) begin
           if (ahead_q == in_ahead && u_dut.fetched_q[1]) assert (u_dut.u_ram.out_q == marked_q);
           else assert (u_dut.u_ram.read_q == marked_q);

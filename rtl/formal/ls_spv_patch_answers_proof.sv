@@ -50,6 +50,7 @@ module ls_spv_patch_answers_proof
       .block_i,
       .keep_i,
       .decision_valid_i,
+      .decision_ready_o(),
       .is_roots_i,
       .frame_valid_i,
       .frame_ready_o(unused_frame_ready),

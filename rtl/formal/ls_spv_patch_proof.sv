@@ -11,8 +11,10 @@
 // The reference counts the bytes from the beginning of a beat to the end of the last item that it took: the items begin
 // 56 bytes after the beginning of the payload, as in xdp/root.h, each has 72 bytes, and a beat has 64.
 //
-// Assumed: a frame that waits stays the same, and so do the decision about it and the answers; no beat is taken without
-// a decision; a frame has all bytes of its items.
+// No beat passes without a decision, and the decision is taken with the last one.
+//
+// Assumed: a frame that waits stays the same, and so do the decision about it and the answers; a frame has all bytes of
+// its items.
 
 module ls_spv_patch_proof
   import ls_pkg::*;
@@ -36,7 +38,7 @@ module ls_spv_patch_proof
 
   localparam int unsigned Words = BeatBytes / 2;
 
-  logic frame_ready, frame_valid;
+  logic decision_ready, frame_ready, frame_valid;
   beat_t frame;
 
   ls_spv_patch #(
@@ -48,6 +50,7 @@ module ls_spv_patch_proof
       .block_i,
       .keep_i,
       .decision_valid_i,
+      .decision_ready_o(decision_ready),
       .is_roots_i,
       .frame_valid_i,
       .frame_ready_o(frame_ready),
@@ -189,11 +192,12 @@ module ls_spv_patch_proof
     if (!is_start_q) begin
       if (was_valid_q) assume (frame_valid_i && frame_i == was_in_q);
       if (was_open_q) assume (decision_valid_i && is_roots_i == is_roots_q);
-      assume (decision_valid_i || !frame_ready_i);
       if (answer_waits_q) assume (u_dut.answer_valid && u_dut.answer == was_answer_q);
       assume (!(takes && is_patched && frame_i.last) || first_q.is_end);
 
       assert ((frame_valid_i && frame_ready) == takes);
+      assert (!frame_valid || decision_valid_i);
+      assert (decision_ready == (takes && frame_i.last));
       assert (frame.last == frame_i.last && frame.keep == frame_i.keep);
       if (was_waiting_q) assert (frame_valid && frame == was_frame_q);
       for (int unsigned word = 0; word < Words; word++) begin
@@ -203,7 +207,7 @@ module ls_spv_patch_proof
           assert ({frame.data[16*word+8], frame.data[16*word]} == first_q.data[2*word+:2]);
         end
       end
-      if (frame_valid_i && !frame_valid) assert (is_patched && waiting_q == '0);
+      if (frame_valid_i && decision_valid_i && !frame_valid) assert (is_patched && waiting_q == '0);
       assert (takes_answer == (makes_patch && needs_answer));
       if (takes && is_patched) assert (waiting_q != '0 && first_q.beat == frame_beat_q);
       assert (pops == (takes && is_patched));

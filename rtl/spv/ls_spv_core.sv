@@ -106,7 +106,7 @@ module ls_spv_core
 
   // ---- input ----
 
-  beat_t in_beat, frame_beat, network_beat, host_beat;
+  beat_t in_beat, frame_beat;
   logic in_valid, in_ready, fifo_ready, frame_valid, frame_ready;
   logic [DecisionBits-1:0] open_q;  // frames whose decision was begun and not given out
   logic window_valid;
@@ -188,12 +188,7 @@ module ls_spv_core
 
   // ---- decision ----
 
-  typedef struct packed {
-    logic is_roots;
-    decision_t decision;
-  } whole_decision_t;
-
-  logic datagram_valid, request_valid, looks_up, looked_up_valid, decided_valid, counts, decision_valid, decision_ready;
+  logic datagram_valid, request_valid, looks_up, looked_up_valid, decided_valid, counts, decision_taken;
   datagram_t datagram;
   request_t request, looked_up, answered;
   item_t item, looked_up_item;
@@ -201,9 +196,9 @@ module ls_spv_core
   logic [31:0] tip_height;
   logic [15:0] tip_sum;
   block_t block;
-  logic is_hit, is_open, is_same_epoch, is_roots, is_kept;
+  logic is_hit, is_open, is_same_epoch, is_roots, is_kept, decided_roots;
   logic [ItemsSumBits-1:0] items_sum;
-  whole_decision_t decided, decision;
+  decision_t decided;
   drop_e reason;
   spv_counter_e counter;
 
@@ -316,7 +311,7 @@ module ls_spv_core
         .match_first_i(match_first),
         .match_txid_i(match_txid),
         .match_o(match_whole),
-        .decision_taken_i(decision_ready),
+        .decision_taken_i(decision_taken),
         .line_write_i(line_write),
         .line_index_i(line_index),
         .line_generation_i(line_generation),
@@ -394,8 +389,8 @@ module ls_spv_core
       .tip_height_i(tip_height),
       .tip_sum_i(tip_sum),
       .valid_o(decided_valid),
-      .decision_o(decided.decision),
-      .is_roots_o(decided.is_roots),
+      .decision_o(decided),
+      .is_roots_o(decided_roots),
       .reason_o(reason),
       .counts_o(counts),
       .counter_o(counter)
@@ -407,6 +402,8 @@ module ls_spv_core
   logic patched_valid, patched_ready;
 
   if (External) begin : gen_no_roots
+    logic unused_roots;
+    assign unused_roots = decided_roots;
     assign looked_up_item = '0;
     assign answered = looked_up;
     assign is_roots = 1'b0;
@@ -443,6 +440,25 @@ module ls_spv_core
         .items_sum_o(items_sum)
     );
 
+    // For each decision, whether it is a reply to `roots`.
+    logic patch_valid, patch_ready, patches, unused_ready;
+    logic [$clog2(Decisions):0] unused_count;
+
+    ls_fifo #(
+        .T(logic),
+        .Depth(Decisions)
+    ) u_patches (
+        .clk_i,
+        .rst_ni,
+        .valid_i(decided_valid),
+        .ready_o(unused_ready),  // as that of the decisions
+        .data_i (decided_roots && decided.verdict == VerdictReply),
+        .valid_o(patch_valid),
+        .ready_i(patch_ready),
+        .data_o (patches),
+        .count_o(unused_count)
+    );
+
     ls_spv_patch #(
         .Depth(FrameFifoBeats)
     ) u_patch (
@@ -451,8 +467,9 @@ module ls_spv_core
         .item_i(looked_up_item),
         .block_i(block),
         .keep_i(is_kept),
-        .decision_valid_i(decision_valid),
-        .is_roots_i(decision.is_roots && decision.decision.verdict == VerdictReply),
+        .decision_valid_i(patch_valid),
+        .decision_ready_o(patch_ready),
+        .is_roots_i(patches),
         .frame_valid_i(frame_valid),
         .frame_ready_o(frame_ready),
         .frame_i(frame_beat),
@@ -464,49 +481,30 @@ module ls_spv_core
 
   // ---- output ----
 
-  logic decisions_ready;
-  logic [$clog2(Decisions):0] unused_count;
-
-  ls_fifo #(
-      .T(whole_decision_t),
-      .Depth(Decisions)
-  ) u_decisions (
+  ls_output #(
+      .Decisions(Decisions)
+  ) u_output (
       .clk_i,
       .rst_ni,
-      .valid_i(decided_valid),
-      .ready_o(decisions_ready),
-      .data_i (decided),
-      .valid_o(decision_valid),
-      .ready_i(decision_ready),
-      .data_o (decision),
-      .count_o(unused_count)
-  );
-
-  ls_emit u_emit (
-      .clk_i,
-      .rst_ni,
-      .decision_valid_i(decision_valid),
-      .decision_ready_o(decision_ready),
-      .decision_i(decision.decision),
+      .decision_valid_i(decided_valid),
+      .decision_i(decided),
+      .decision_taken_o(decision_taken),
       .frame_valid_i(patched_valid),
       .frame_ready_o(patched_ready),
       .frame_i(patched_beat),
-      .network_valid_o(m_axis_network_tvalid),
-      .network_ready_i(m_axis_network_tready),
-      .network_o(network_beat),
-      .host_valid_o(m_axis_host_tvalid),
-      .host_ready_i(m_axis_host_tready),
-      .host_o(host_beat),
+      .m_axis_network_tvalid,
+      .m_axis_network_tready,
+      .m_axis_network_tdata,
+      .m_axis_network_tkeep,
+      .m_axis_network_tlast,
+      .m_axis_host_tvalid,
+      .m_axis_host_tready,
+      .m_axis_host_tdata,
+      .m_axis_host_tkeep,
+      .m_axis_host_tlast,
       .frame_passed_o,
       .passed_verdict_o
   );
-
-  assign m_axis_network_tdata = network_beat.data;
-  assign m_axis_network_tkeep = network_beat.keep;
-  assign m_axis_network_tlast = network_beat.last;
-  assign m_axis_host_tdata = host_beat.data;
-  assign m_axis_host_tkeep = host_beat.keep;
-  assign m_axis_host_tlast = host_beat.last;
 
   // ---- counters ----
 
@@ -519,18 +517,13 @@ module ls_spv_core
       counters_o <= '0;
       drops_o <= '0;
     end else begin
-      open_q <= open_q + DecisionBits'(window_valid) - DecisionBits'(decision_ready);
+      open_q <= open_q + DecisionBits'(window_valid) - DecisionBits'(decision_taken);
       is_begun_q <= in_valid ? !s_axis_tlast : is_begun_q;
       accepted_q <= accepted_q + 16'(in_valid && !is_begun_q);
       passed_q <= passed_q + 16'(frame_passed_o);
       if (decided_valid && counts) counters_o[counter] <= counters_o[counter] + 1'b1;
-      if (decided_valid && decided.decision.verdict == VerdictDrop) drops_o[reason] <= drops_o[reason] + 1'b1;
+      if (decided_valid && decided.verdict == VerdictDrop) drops_o[reason] <= drops_o[reason] + 1'b1;
     end
   end
-
-`ifndef SYNTHESIS
-  always_ff @(posedge clk_i)
-    if (rst_ni) assert (!decided_valid || decisions_ready) else $error("a decision was lost");
-`endif
 
 endmodule

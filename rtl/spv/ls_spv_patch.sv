@@ -7,7 +7,8 @@
 // frame become those of a reply when keep_i is 1, in the cycle of the last item or later; the first item of the next
 // frame discards the others. There is no back-pressure: Depth must be at least the number of beats that are stored
 // between input and output, of which an item has more than one.
-// Frames pass in order. While decision_valid_i and is_roots_i are 1, the frame is a reply to a kept request.
+// Frames pass in order, each with its decision: is_roots_i is 1 for a reply to a kept request. The decision is taken
+// with the last beat of the frame; a frame waits for it.
 // Latency: none for frames. An answer is ready for its frame after five cycles, as a decision in ls_spv_reply and its
 // queue is. Throughput: one beat in each cycle.
 
@@ -26,8 +27,9 @@ module ls_spv_patch
     input block_t block_i,
     input logic keep_i,
 
-    input logic decision_valid_i,
-    input logic is_roots_i,
+    input  logic decision_valid_i,
+    output logic decision_ready_o,
+    input  logic is_roots_i,
 
     input  logic  frame_valid_i,
     output logic  frame_ready_o,
@@ -206,9 +208,10 @@ module ls_spv_patch
 
   logic is_first_q, is_done_q, is_patched;  // first beat of a frame; all items of the frame have passed
 
-  assign is_patched = decision_valid_i && is_roots_i && !is_first_q && !is_done_q;
-  assign frame_valid_o = frame_valid_i && (!is_patched || patched_valid);
+  assign is_patched = is_roots_i && !is_first_q && !is_done_q;
+  assign frame_valid_o = frame_valid_i && decision_valid_i && (!is_patched || patched_valid);
   assign frame_ready_o = frame_valid_o && frame_ready_i;
+  assign decision_ready_o = frame_ready_o && frame_i.last;
   assign patched_ready = is_patched && frame_ready_o;
 
   always_comb begin

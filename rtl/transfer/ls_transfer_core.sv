@@ -81,7 +81,7 @@ module ls_transfer_core
 
   // ---- input ----
 
-  beat_t in_beat, frame_beat, network_beat, host_beat;
+  beat_t in_beat, frame_beat;
   logic in_valid, in_ready, fifo_ready, frame_valid, frame_ready;
   logic [DecisionBits-1:0] open_q;  // frames whose decision was begun and not given out
   logic window_valid;
@@ -441,11 +441,10 @@ module ls_transfer_core
 
   // ---- decision ----
 
-  logic decided_valid, decision_valid, decision_ready, decisions_ready;
+  logic decided_valid, decision_taken;
   logic [TransferCounters-1:0] counts;
-  decision_t decided, decision;
+  decision_t decided;
   drop_e reason;
-  logic [$clog2(Decisions):0] unused_count;
 
   ls_transfer_reply u_reply (
       .clk_i,
@@ -460,46 +459,30 @@ module ls_transfer_core
       .counts_o(counts)
   );
 
-  ls_fifo #(
-      .T(decision_t),
-      .Depth(Decisions)
-  ) u_decisions (
+  ls_output #(
+      .Decisions(Decisions)
+  ) u_output (
       .clk_i,
       .rst_ni,
-      .valid_i(decided_valid),
-      .ready_o(decisions_ready),
-      .data_i (decided),
-      .valid_o(decision_valid),
-      .ready_i(decision_ready),
-      .data_o (decision),
-      .count_o(unused_count)
-  );
-
-  ls_emit u_emit (
-      .clk_i,
-      .rst_ni,
-      .decision_valid_i(decision_valid),
-      .decision_ready_o(decision_ready),
-      .decision_i(decision),
+      .decision_valid_i(decided_valid),
+      .decision_i(decided),
+      .decision_taken_o(decision_taken),
       .frame_valid_i(frame_valid),
       .frame_ready_o(frame_ready),
       .frame_i(frame_beat),
-      .network_valid_o(m_axis_network_tvalid),
-      .network_ready_i(m_axis_network_tready),
-      .network_o(network_beat),
-      .host_valid_o(m_axis_host_tvalid),
-      .host_ready_i(m_axis_host_tready),
-      .host_o(host_beat),
+      .m_axis_network_tvalid,
+      .m_axis_network_tready,
+      .m_axis_network_tdata,
+      .m_axis_network_tkeep,
+      .m_axis_network_tlast,
+      .m_axis_host_tvalid,
+      .m_axis_host_tready,
+      .m_axis_host_tdata,
+      .m_axis_host_tkeep,
+      .m_axis_host_tlast,
       .frame_passed_o,
       .passed_verdict_o
   );
-
-  assign m_axis_network_tdata = network_beat.data;
-  assign m_axis_network_tkeep = network_beat.keep;
-  assign m_axis_network_tlast = network_beat.last;
-  assign m_axis_host_tdata = host_beat.data;
-  assign m_axis_host_tkeep = host_beat.keep;
-  assign m_axis_host_tlast = host_beat.last;
 
   // ---- counters ----
 
@@ -513,7 +496,7 @@ module ls_transfer_core
       counters_o <= '0;
       drops_o <= '0;
     end else begin
-      open_q <= open_q + DecisionBits'(window_valid) - DecisionBits'(decision_ready);
+      open_q <= open_q + DecisionBits'(window_valid) - DecisionBits'(decision_taken);
       accepted_q <= accepted_q + 16'(window_valid);
       passed_q <= passed_q + 16'(frame_passed_o);
       records_q <= records_q + 64'(result_valid && result_ready && result.recorded);
@@ -526,12 +509,8 @@ module ls_transfer_core
   end
 
 `ifndef SYNTHESIS
-  always_ff @(posedge clk_i) begin
-    if (rst_ni) begin
-      assert (!request_valid || requests_ready) else $error("a request was lost");
-      assert (!decided_valid || decisions_ready) else $error("a decision was lost");
-    end
-  end
+  always_ff @(posedge clk_i)
+    if (rst_ni) assert (!request_valid || requests_ready) else $error("a request was lost");
 `endif
 
 endmodule

@@ -1,6 +1,7 @@
 common/ls_pkg.sv
 common/ls_fifo.sv
 common/ls_skid.sv
+common/ls_slice.sv
 common/ls_ram.sv
 common/ls_ram_fifo.sv
 common/ls_delay.sv
@@ -11,6 +12,7 @@ pipeline/ls_barrier.sv
 pipeline/ls_window.sv
 pipeline/ls_classify.sv
 pipeline/ls_emit.sv
+pipeline/ls_output.sv
 transfer/ls_transfer_pkg.sv
 transfer/ls_transfer_packet_pkg.sv
 transfer/ls_transfer_ram.sv
