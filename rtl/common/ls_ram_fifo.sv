@@ -3,12 +3,14 @@
 // First-in-first-out queue in a RAM block, for hundreds of wide entries. A small ls_fifo in front of the output
 // hides the latency of the RAM.
 //
-// Interface: ready/valid on both sides, as in ls_fifo.
+// Interface: ready/valid on both sides, as in ls_fifo. With Slack above 0, a source may give so many entries more after
+// ready_o has become 0; every entry with valid_i is taken in.
 // Latency: four cycles from input to output. Throughput: one entry in each cycle.
 
 module ls_ram_fifo #(
     parameter type T = logic [7:0],
     parameter int unsigned Depth = 512,  // power of two; the queue holds at least this number of entries
+    parameter int unsigned Slack = 0,
     parameter Style = "block",
     parameter bit SkipsIdle = 1'b0  // see ls_pipeline_pkg
 ) (
@@ -32,7 +34,7 @@ module ls_ram_fifo #(
 
   logic [AddressBits-1:0] write_q, read_q;
   logic [AddressBits:0] stored_q;  // entries in the RAM
-  logic ready_q, is_stored_q;  // there is space for an entry; there is an entry
+  logic ready_q, is_stored_q;  // there is space for more than Slack entries; there is an entry
   logic push, fetch, ahead_ready;
   logic [1:0] fetched_q;
   logic [AheadBits-1:0] waiting_q;
@@ -40,7 +42,7 @@ module ls_ram_fifo #(
   logic [AheadBits-1:0] unused_count;
 
   assign ready_o = ready_q;
-  assign push = valid_i && ready_q;
+  assign push = valid_i && (Slack != 0 || ready_q);
   assign fetch = is_stored_q && waiting_q < AheadBits'(AheadMax);
 
   always_ff @(posedge clk_i) begin
@@ -57,11 +59,11 @@ module ls_ram_fifo #(
       if (fetch) read_q <= read_q + 1'b1;
       if (push && !fetch) begin
         stored_q <= stored_q + 1'b1;
-        ready_q <= stored_q != (AddressBits + 1)'(Depth - 1);
+        ready_q <= stored_q < (AddressBits + 1)'(Depth - 1 - Slack);
         is_stored_q <= 1'b1;
       end else if (fetch && !push) begin
         stored_q <= stored_q - 1'b1;
-        ready_q <= 1'b1;
+        ready_q <= stored_q <= (AddressBits + 1)'(Depth - Slack);
         is_stored_q <= stored_q != (AddressBits + 1)'(1);
       end
       fetched_q <= {fetched_q[0], fetch};
@@ -100,8 +102,12 @@ module ls_ram_fifo #(
   );
 
 `ifndef SYNTHESIS
-  always_ff @(posedge clk_i)
-    if (rst_ni) assert (!fetched_q[1] || ahead_ready) else $error("an entry was read without space for it");
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) begin
+      assert (!fetched_q[1] || ahead_ready) else $error("an entry was read without space for it");
+      assert (!push || stored_q != (AddressBits + 1)'(Depth)) else $error("an entry came without space for it");
+    end
+  end
 `endif
 
 endmodule

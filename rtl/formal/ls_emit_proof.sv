@@ -63,7 +63,8 @@ module ls_emit_proof
   logic network_waited_q, host_waited_q, decision_waited_q, sinks_were_ready_q;
   beat_t network_q, host_q;
   decision_t waiting_decision_q;
-  logic [1:0] held_q;  // beats taken that have not left
+  logic waited_q;  // a beat was there one cycle ago, and is still
+  logic [1:0] held_q;  // beats taken that have not left, at most three
 
   always_ff @(posedge clk_i) begin
     is_first_q <= 1'b0;
@@ -75,6 +76,7 @@ module ls_emit_proof
     host_q <= host;
     waiting_decision_q <= decision_i;
     held_q <= rst_ni ? held_q + 2'(take) - 2'(pop) : 2'd0;
+    waited_q <= rst_ni && held_q != 2'(pop);
   end
 
   always_comb begin
@@ -91,28 +93,50 @@ module ls_emit_proof
       // A decision is taken with the last beat of a frame, and no beat without a decision.
       assert (decision_ready == (frame_ready && frame_i.last));
       if (frame_ready) assert (frame_valid_i && decision_valid_i);
-      if (take && decision_i.verdict == VerdictForward) assert (u_dut.joined.beat == frame_i);
       // Each frame passes with its last beat.
       if (network_pop) assert (passed == network.last && passed_verdict == VerdictReply);
       if (host_pop) assert (passed == host.last && passed_verdict == VerdictForward);
       if (!network_pop && !host_pop && passed) assert (passed_verdict == VerdictDrop);
       // No loss, and no beat that was not taken.
-      assert (held_q != 2'd3);
       if (held_q == 0) assert (!pop && !network_valid && !host_valid);
       // Liveness.
       if (frame_valid_i && decision_valid_i && sinks_were_ready_q) assert (frame_ready);
-      if (held_q != 0 && network_ready_i && host_ready_i) assert (pop);
+      if (waited_q && network_ready_i && host_ready_i) assert (pop);
     end
   end
 
   // ---- one beat ----
 
+  // Beats in the order in which they leave: at the output, and in the skid buffer before the bytes are put in.
+  logic [1:0] at_output;
+  assign at_output = 2'(u_dut.out_valid);
+
   logic [2:0] index_q;  // beats of this frame so far, at most 4
   logic is_marked_q;
   logic [1:0] ahead_q;  // beats ahead
-  beat_t marked_q, seen;
+  logic last_q;
+  logic [BeatBytes-1:0] keep_q;
+  logic [BeatBits-1:0] data_q;  // of a forwarded beat; of a reply, those that u_dut.rewritten has given it
+  logic is_rewritten_q;  // data_q is known
   verdict_e verdict_q;
-  assign seen = ahead_q == 0 ? u_dut.u_skid.data_q.beat : u_dut.u_skid.spare_q.beat;
+  // The marked beat, where it waits.
+  verdict_e seen_verdict;
+  beat_t seen;
+  always_comb begin
+    if (ahead_q < at_output) begin
+      seen = u_dut.out.beat;
+      seen_verdict = u_dut.out.verdict;
+    end else if (ahead_q == at_output) begin
+      seen = u_dut.u_chosen.data_q.beat;
+      seen_verdict = u_dut.u_chosen.data_q.verdict;
+    end else begin
+      seen = u_dut.u_chosen.spare_q.beat;
+      seen_verdict = u_dut.u_chosen.spare_q.verdict;
+    end
+  end
+
+  logic moves;  // the marked beat goes to the output
+  assign moves = is_marked_q && ahead_q == at_output && u_dut.rewritten_ready;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -123,24 +147,37 @@ module ls_emit_proof
       if (take && mark_i && !is_marked_q) begin
         is_marked_q <= 1'b1;
         ahead_q <= held_q - 2'(pop);
-        marked_q <= '{last: frame_i.last, keep: frame_i.keep, data: u_dut.joined.beat.data};
+        last_q <= frame_i.last;
+        keep_q <= frame_i.keep;
+        data_q <= frame_i.data;
+        is_rewritten_q <= decision_i.verdict != VerdictReply;
         verdict_q <= decision_i.verdict;
       end else if (is_marked_q && pop) begin
         if (ahead_q == 0) is_marked_q <= 1'b0;
         ahead_q <= ahead_q - 1'b1;
+      end
+      if (moves && verdict_q == VerdictReply) begin
+        data_q <= u_dut.rewritten.beat.data;
+        is_rewritten_q <= 1'b1;
       end
     end
   end
 
   always_comb begin
     if (!is_first_q && rst_ni && is_marked_q) begin
-      assert (ahead_q < held_q && seen == marked_q);
-      if (ahead_q == 0) begin
+      assert (ahead_q < held_q);
+      assert (seen_verdict == verdict_q && seen.last == last_q && seen.keep == keep_q && seen.data == data_q);
+      if (verdict_q != VerdictReply) assert (is_rewritten_q);
+      if (verdict_q == VerdictDrop) assert (last_q);
+      // Bytes of a beat that is no reply stay.
+      if (moves && verdict_q != VerdictReply) assert (u_dut.rewritten.beat.data == data_q);
+      if (ahead_q < at_output) begin
+        assert (is_rewritten_q);
         assert (network_valid == (verdict_q == VerdictReply));
         assert (host_valid == (verdict_q == VerdictForward));
         if (verdict_q == VerdictDrop) assert (drop_pop);
-        if (network_valid) assert (network == marked_q);
-        if (host_valid) assert (host == marked_q);
+        if (network_valid) assert (network == seen);
+        if (host_valid) assert (host == seen);
       end
     end
   end
@@ -148,20 +185,38 @@ module ls_emit_proof
   // Relations that make the induction possible.
   always_comb begin
     if (!is_first_q && rst_ni) begin
-      assert (held_q == 2'(u_dut.u_skid.valid_q) + 2'(u_dut.u_skid.spare_valid_q));
-      assert (u_dut.u_skid.valid_q || !u_dut.u_skid.spare_valid_q);
-      assert (index_q == u_dut.beat_index_q);
-      if (u_dut.u_skid.valid_q) assert (u_dut.u_skid.data_q.verdict inside {VerdictForward, VerdictReply, VerdictDrop});
-      if (u_dut.u_skid.valid_q && u_dut.u_skid.data_q.verdict == VerdictDrop) assert (u_dut.u_skid.data_q.beat.last);
-      if (u_dut.u_skid.spare_valid_q) begin
-        assert (u_dut.u_skid.spare_q.verdict inside {VerdictForward, VerdictReply, VerdictDrop});
-        if (u_dut.u_skid.spare_q.verdict == VerdictDrop) assert (u_dut.u_skid.spare_q.beat.last);
+      assert (held_q == at_output + 2'(u_dut.u_chosen.valid_q) + 2'(u_dut.u_chosen.spare_valid_q));
+      assert (u_dut.u_chosen.valid_q || !u_dut.u_chosen.spare_valid_q);
+      assert (index_q <= 3'd4 && u_dut.place_q == 5'd1 << index_q);
+      if (waited_q) assert (u_dut.out_valid);
+      // The spare place is used only if a sink has stopped.
+      if (u_dut.u_chosen.spare_valid_q) assert (u_dut.out_valid && !sinks_were_ready_q);
+      if (u_dut.out_valid) begin
+        assert (u_dut.out.verdict inside {VerdictForward, VerdictReply, VerdictDrop});
+        if (u_dut.out.verdict == VerdictDrop) assert (u_dut.out.beat.last);
       end
-      if (is_marked_q) begin
-        assert ((ahead_q == 0 ? u_dut.u_skid.data_q.verdict : u_dut.u_skid.spare_q.verdict) == verdict_q);
-        if (verdict_q == VerdictDrop) assert (marked_q.last);
+      if (u_dut.u_chosen.valid_q) begin
+        assert (has_reason(
+            u_dut.u_chosen.data_q.verdict, u_dut.u_chosen.data_q.mask,
+            {u_dut.u_chosen.data_q.first, u_dut.u_chosen.data_q.second}
+        ));
+        if (u_dut.u_chosen.data_q.verdict == VerdictDrop) assert (u_dut.u_chosen.data_q.beat.last);
+      end
+      if (u_dut.u_chosen.spare_valid_q) begin
+        assert (has_reason(
+            u_dut.u_chosen.spare_q.verdict, u_dut.u_chosen.spare_q.mask,
+            {u_dut.u_chosen.spare_q.first, u_dut.u_chosen.spare_q.second}
+        ));
+        if (u_dut.u_chosen.spare_q.verdict == VerdictDrop) assert (u_dut.u_chosen.spare_q.beat.last);
       end
     end
   end
+
+  // Returns 1 for a valid verdict with bytes that change only in a reply.
+  function automatic logic has_reason(input verdict_e verdict, input logic [BeatBytes/2-1:0] mask,
+                                      input logic [7:0] headers);
+    return verdict == VerdictReply ||
+           (verdict inside {VerdictForward, VerdictDrop} && mask == '0 && headers == '0);
+  endfunction
 
 endmodule

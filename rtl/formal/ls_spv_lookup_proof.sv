@@ -3,7 +3,7 @@
 // Proof of ls_spv_lookup against a reference: a table of 8 lines and 2 blocks in which a write takes effect at once,
 // and in which a request reads its whole set in one cycle and its block in one other cycle. The contents of the table
 // are free at the beginning, and the host writes anything at any time.
-// - Each request leaves exactly once, in order, after 16 cycles, unchanged but for its outcome.
+// - Each request leaves exactly once, in order, after 18 cycles, unchanged but for its outcome.
 // - A request is a hit exactly if the lease and an even epoch held when it began, the first line of its set with the
 //   first word of its TXID has the whole TXID and a generation other than 0, the line's block has this generation, and
 //   the epoch is the same at the end. It then has the whole block and the whole tip.
@@ -51,7 +51,7 @@ module ls_spv_lookup_proof
     input logic [6:0] txid_i
 );
 
-  localparam int unsigned Latency = 16;
+  localparam int unsigned Latency = 18;
   localparam int unsigned WaysUsed = 1 << WayBits;
 
   // Returns a TXID of which seven bits are free.
@@ -218,21 +218,21 @@ module ls_spv_lookup_proof
     flight_q[1] <= now;
     // Number of the set, times the number of ways.
     flight_q[9].first <= (PaperIndex ? flight_q[8].txid[2:0] : flight_q[8].hash >> WayBits) << WayBits;
-    {flight_q[10].is_found, flight_q[10].generation, flight_q[10].slot} <= {
-      searched(flight_q[9], lines_q).is_found,
-      searched(flight_q[9], lines_q).generation,
-      searched(flight_q[9], lines_q).slot
+    {flight_q[11].is_found, flight_q[11].generation, flight_q[11].slot} <= {
+      searched(flight_q[10], lines_q).is_found,
+      searched(flight_q[10], lines_q).generation,
+      searched(flight_q[10], lines_q).slot
     };
-    flight_q[14].block <= blocks_q[flight_q[13].slot];
-    flight_q[16].tip <= tip_i;
-    flight_q[16].is_hit <= flight_q[15].is_found && flight_q[15].block.generation == flight_q[15].generation;
-    flight_q[16].is_same_epoch <= flight_q[15].epoch == epoch_i;
-    if (flight_q[15].outcome != OutcomeHit) flight_q[16].expected <= flight_q[15].outcome;
-    else if (!flight_q[15].is_open) flight_q[16].expected <= OutcomeNotLeased;
-    else if (!flight_q[15].is_found || flight_q[15].block.generation != flight_q[15].generation) begin
-      flight_q[16].expected <= OutcomeMiss;
-    end else if (flight_q[15].epoch != epoch_i) flight_q[16].expected <= OutcomeNotLeased;
-    else flight_q[16].expected <= OutcomeHit;
+    flight_q[16].block <= blocks_q[flight_q[15].slot];
+    flight_q[18].tip <= tip_i;
+    flight_q[18].is_hit <= flight_q[17].is_found && flight_q[17].block.generation == flight_q[17].generation;
+    flight_q[18].is_same_epoch <= flight_q[17].epoch == epoch_i;
+    if (flight_q[17].outcome != OutcomeHit) flight_q[18].expected <= flight_q[17].outcome;
+    else if (!flight_q[17].is_open) flight_q[18].expected <= OutcomeNotLeased;
+    else if (!flight_q[17].is_found || flight_q[17].block.generation != flight_q[17].generation) begin
+      flight_q[18].expected <= OutcomeMiss;
+    end else if (flight_q[17].epoch != epoch_i) flight_q[18].expected <= OutcomeNotLeased;
+    else flight_q[18].expected <= OutcomeHit;
     if (!rst_ni) for (int unsigned age = 1; age <= Latency; age++) flight_q[age].valid <= 1'b0;
   end
 

@@ -6,7 +6,7 @@
 //
 // Assumed: the RAM has a place for each answer that is stored.
 //
-// Narrow: the flags of an answer are compared, and the lowest bit of its height, of its block hash and of its root.
+// Narrow: the flag and the head of an answer are compared, and the lowest bit of its height, of its block hash and of its root.
 
 module ls_spv_patch_answers_proof
   import ls_pkg::*;
@@ -31,11 +31,11 @@ module ls_spv_patch_answers_proof
   localparam int unsigned Depth = 4;
   localparam int unsigned CountBits = 8;
   typedef logic [CountBits-1:0] count_t;
-  typedef logic [5:0] data_t;
+  typedef logic [10:0] data_t;
 
   // Of an answer, which is packed as in the module.
-  function automatic data_t lowest(input logic [3+32+512-1:0] of);
-    return {of[546:544], of[512], of[256], of[0]};
+  function automatic data_t lowest(input logic [8+32+512-1:0] of);
+    return {of[551:544], of[512], of[256], of[0]};
   endfunction
 
   logic unused_frame_ready, unused_frame_valid;
@@ -71,11 +71,12 @@ module ls_spv_patch_answers_proof
   logic [2:0] idle_q;  // cycles in which a kept answer waited and none was at the output
   logic pop, marks, is_discarded;
 
-  assign stored = {
-    item_i.is_last, item_i.is_v6, item_i.is_vlan, block_i.height[24], block_i.hash[0], block_i.root[0]
-  };
-  assign answer = lowest(u_dut.answer);
-  assign pop = u_dut.answer_valid && u_dut.answer_ready;
+  // The items begin 98 bytes after the beginning of a frame with the shortest headers; a beat has 64.
+  logic [6:0] head;
+  assign head = 7'd98 - 7'd64 + (item_i.is_vlan ? 7'd4 : 7'd0) + (item_i.is_v6 ? 7'd20 : 7'd0);
+  assign stored = {item_i.is_last, head, block_i.height[24], block_i.hash[0], block_i.root[0]};
+  assign answer = lowest(u_dut.ahead);
+  assign pop = u_dut.ahead_valid && u_dut.ahead_ready;
   assign pending = item_i.valid && item_i.is_first ? '0 : pending_q;
   assign next_pending = pending + count_t'(item_i.valid);
   assign is_discarded = is_marked_q && !is_kept_q && item_i.valid && item_i.is_first;
@@ -92,7 +93,7 @@ module ls_spv_patch_answers_proof
     end else begin
       count_q <= count_q - count_t'(pop) + (keep_i ? next_pending : '0);
       pending_q <= keep_i ? '0 : next_pending;
-      idle_q <= u_dut.answer_valid || count_q == '0 ? 3'd0 : idle_q + 3'd1;
+      idle_q <= u_dut.ahead_valid || count_q == '0 ? 3'd0 : idle_q + 3'd1;
       if (marks) begin
         is_marked_q <= 1'b1;
         is_kept_q <= keep_i;
@@ -121,13 +122,15 @@ module ls_spv_patch_answers_proof
     if (!is_start_q) begin
       assume (!item_i.valid || in_ram + pending < count_t'(Depth));
 
-      if (count_q == '0) assert (!u_dut.answer_valid);
-      if (is_marked_q && is_kept_q && ahead_q == '0 && u_dut.answer_valid) assert (answer == marked_q);
-      if (is_marked_q && !is_kept_q && ahead_q == '0) assert (!u_dut.answer_valid);
+      if (count_q == '0) assert (!u_dut.ahead_valid);
+      if (is_marked_q && is_kept_q && ahead_q == '0 && u_dut.ahead_valid) assert (answer == marked_q);
+      if (is_marked_q && !is_kept_q && ahead_q == '0) assert (!u_dut.ahead_valid);
       assert (idle_q < 3'd4);
 
       // For the induction. An answer is in u_ahead, on its way there, or in the RAM.
       assert (in_ahead <= count_t'(8) && in_ram + pending_q <= count_t'(Depth));
+      assert (3'(u_dut.u_ahead.count_q) == 3'(u_dut.u_ahead.write_q - u_dut.u_ahead.read_q));
+      assert (u_dut.u_ahead.ready_q == (in_ahead != count_t'(8)) && u_dut.u_ahead.valid_q == (in_ahead != '0));
       assert (count_t'(u_dut.waiting_q) == in_ahead + on_way && in_ahead + on_way <= count_t'(8));
       assert (count_q == in_ahead + on_way + in_ram);
       assert (pending_q == count_t'(3'(u_dut.write_q - u_dut.kept_q)));
@@ -137,7 +140,7 @@ module ls_spv_patch_answers_proof
       if (is_marked_q) begin
         assert (is_kept_q ? ahead_q < count_q : ahead_q >= count_q && ahead_q < count_q + pending_q);
         if (ahead_q < in_ahead) begin
-          assert (lowest(u_dut.u_ahead.memory[3'(u_dut.u_ahead.read_q[2:0]+ahead_q[2:0])]) == marked_q);
+          assert (lowest(u_dut.u_ahead.memory[3'(u_dut.u_ahead.read_q+ahead_q[2:0])]) == marked_q);
         end else if (ahead_q < in_ahead + on_way) begin
           if (ahead_q == in_ahead && u_dut.fetched_q[1]) assert (lowest(u_dut.u_ram.out_q) == marked_q);
           else assert (lowest(u_dut.u_ram.read_q) == marked_q);

@@ -14,7 +14,7 @@
 // No beat passes without a decision, and the decision is taken with the last one.
 //
 // Assumed: a frame that waits stays the same, and so do the decision about it and the answers; a frame has all bytes of
-// its items.
+// its items; the headers of an answer's frame have one of the four lengths, as ls_spv_patch_answers_proof shows.
 
 module ls_spv_patch_proof
   import ls_pkg::*;
@@ -88,9 +88,9 @@ module ls_spv_patch_proof
   assign is_last = u_dut.answer.is_last;
   assign item = lowest({32'd0, u_dut.answer.height, u_dut.answer.hash, u_dut.answer.root});
   assign takes_answer = u_dut.answer_valid && u_dut.answer_ready;
-  assign makes_patch = u_dut.patch_valid && u_dut.patch_ready;
+  assign makes_patch = u_dut.coarse_valid && u_dut.coarse_ready;
   assign end_at = has_item_q ? end_q :
-      10'sd98 + (u_dut.answer.is_vlan ? 10'sd4 : 10'sd0) + (u_dut.answer.is_v6 ? 10'sd20 : 10'sd0) - 10'sd64;
+      $signed({3'd0, u_dut.answer.head});
 
   // The last item that was taken, and behind it the next one: bytes, and which of them are bytes of items.
   logic [143:0] bytes, is_item;
@@ -125,20 +125,22 @@ module ls_spv_patch_proof
     end
   end
 
-  // ---- patches on the way to the frames, at most two ----
+  // ---- patches on the way to the frames, at most three: two in the skid buffer, and one before it ----
 
-  expected_t first_q, second_q;
-  logic [1:0] waiting_q;
+  expected_t [2:0] queue_q;
+  logic [1:0] waiting_q, in_skid;
+  expected_t first_q;
   logic pops;
   assign pops = u_dut.patched_valid && u_dut.patched_ready;
+  assign in_skid = 2'(u_dut.u_skid.valid_q) + 2'(u_dut.u_skid.spare_valid_q);
+  assign first_q = queue_q[0];
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) waiting_q <= '0;
     else waiting_q <= waiting_q + 2'(makes_patch) - 2'(pops);
-    if (pops) first_q <= second_q;
-    if (makes_patch) begin
-      if (waiting_q == 2'(pops)) first_q <= expected;
-      else second_q <= expected;
+    for (int unsigned i = 0; i < 3; i++) begin
+      if (makes_patch && waiting_q - 2'(pops) == 2'(i)) queue_q[i] <= expected;
+      else if (pops && i < 2) queue_q[i] <= queue_q[i+1];
     end
   end
 
@@ -149,7 +151,7 @@ module ls_spv_patch_proof
   logic [4:0] frame_beat_q;  // modulo 32
   logic was_held_q, was_open_q, was_waiting_q, was_valid_q, is_roots_q, answer_waits_q;
   beat_t was_frame_q, was_in_q;
-  logic [3+32+512-1:0] was_answer_q;
+  logic [8+32+512-1:0] was_answer_q;
   logic takes, is_patched;
   logic [4:0] next_beat;  // beat of the frame that the next patch is for
 
@@ -178,13 +180,21 @@ module ls_spv_patch_proof
     end
   end
 
-  // The patches in the skid buffer, as far as they are compared.
-  logic [BeatBytes-1:0] output_bits, spare_bits;
+  // The patches on the way in their order, as far as they are compared.
+  expected_t [2:0] found;
   always_comb begin
     for (int unsigned at = 0; at < BeatBytes; at++) begin
-      output_bits[at] = u_dut.u_skid.data_q.data[8*at];
-      spare_bits[at] = u_dut.u_skid.spare_q.data[8*at];
+      found[0].data[at] = in_skid == 2'd0 ? u_dut.patch.data[8*at] : u_dut.u_skid.data_q.data[8*at];
+      found[1].data[at] = in_skid == 2'd1 ? u_dut.patch.data[8*at] : u_dut.u_skid.spare_q.data[8*at];
+      found[2].data[at] = u_dut.patch.data[8*at];
     end
+    found[0].mask = in_skid == 2'd0 ? u_dut.patch.mask : u_dut.u_skid.data_q.mask;
+    found[1].mask = in_skid == 2'd1 ? u_dut.patch.mask : u_dut.u_skid.spare_q.mask;
+    found[2].mask = u_dut.patch.mask;
+    found[0].is_end = in_skid == 2'd0 ? u_dut.patch.is_end : u_dut.u_skid.data_q.is_end;
+    found[1].is_end = in_skid == 2'd1 ? u_dut.patch.is_end : u_dut.u_skid.spare_q.is_end;
+    found[2].is_end = u_dut.patch.is_end;
+    for (int unsigned i = 0; i < 3; i++) found[i].beat = '0;
   end
 
   always_comb begin
@@ -193,6 +203,7 @@ module ls_spv_patch_proof
       if (was_valid_q) assume (frame_valid_i && frame_i == was_in_q);
       if (was_open_q) assume (decision_valid_i && is_roots_i == is_roots_q);
       if (answer_waits_q) assume (u_dut.answer_valid && u_dut.answer == was_answer_q);
+      assume (u_dut.answer.head inside {7'd34, 7'd38, 7'd54, 7'd58});
       assume (!(takes && is_patched && frame_i.last) || first_q.is_end);
 
       assert ((frame_valid_i && frame_ready) == takes);
@@ -207,7 +218,7 @@ module ls_spv_patch_proof
           assert ({frame.data[16*word+8], frame.data[16*word]} == first_q.data[2*word+:2]);
         end
       end
-      if (frame_valid_i && decision_valid_i && !frame_valid) assert (is_patched && waiting_q == '0);
+      if (frame_valid_i && decision_valid_i && !frame_valid) assert (is_patched && in_skid == '0);
       assert (takes_answer == (makes_patch && needs_answer));
       if (takes && is_patched) assert (waiting_q != '0 && first_q.beat == frame_beat_q);
       assert (pops == (takes && is_patched));
@@ -226,29 +237,24 @@ module ls_spv_patch_proof
       assert (!is_done_q || is_begun_q);
       assert (!is_begun_q || was_open_q);
       assert (is_begun_q || frame_beat_q == '0);
-      assert (waiting_q == 2'(u_dut.u_skid.valid_q) + 2'(u_dut.u_skid.spare_valid_q));
+      assert (u_dut.needs_answer_q == needs_answer);
+      assert (waiting_q == in_skid + 2'(u_dut.shifted_valid));
       assert (u_dut.u_skid.valid_q || !u_dut.u_skid.spare_valid_q);
-      if (waiting_q != '0) begin
-        assert (u_dut.u_skid.data_q.is_end == first_q.is_end && u_dut.u_skid.data_q.mask == first_q.mask);
-        assert (first_q.beat == next_beat);
-        for (int unsigned word = 0; word < Words; word++) begin
-          if (first_q.mask[word])
-            assert (output_bits[2*word+:2] == first_q.data[2*word+:2]);
+      for (int unsigned i = 0; i < 3; i++) begin
+        if (waiting_q > 2'(i)) begin
+          assert (found[i].is_end == queue_q[i].is_end && found[i].mask == queue_q[i].mask);
+          for (int unsigned word = 0; word < Words; word++) begin
+            if (queue_q[i].mask[word]) assert (found[i].data[2*word+:2] == queue_q[i].data[2*word+:2]);
+          end
+          // Each patch is for the beat after that of the patch before it, or for the second beat of a frame.
+          if (i == 0) assert (queue_q[0].beat == next_beat);
+          else assert (queue_q[i].beat == (queue_q[i-1].is_end ? 5'd1 : 5'(queue_q[i-1].beat + 1'b1)));
+        end
+        if (waiting_q == 2'(i + 1)) begin
+          assert (beat_q == (queue_q[i].is_end ? 5'd1 : 5'(queue_q[i].beat + 1'b1)));
         end
       end
-      if (waiting_q == 2'd2) begin
-        assert (u_dut.u_skid.spare_q.is_end == second_q.is_end && u_dut.u_skid.spare_q.mask == second_q.mask);
-        assert (second_q.beat == (first_q.is_end ? 5'd1 : 5'(first_q.beat + 1'b1)));
-        for (int unsigned word = 0; word < Words; word++) begin
-          if (second_q.mask[word])
-            assert (spare_bits[2*word+:2] == second_q.data[2*word+:2]);
-        end
-        assert (beat_q == (second_q.is_end ? 5'd1 : 5'(second_q.beat + 1'b1)));
-      end else if (waiting_q == 2'd1) begin
-        assert (beat_q == (first_q.is_end ? 5'd1 : 5'(first_q.beat + 1'b1)));
-      end else begin
-        assert (beat_q == next_beat);
-      end
+      if (waiting_q == '0) assert (beat_q == next_beat);
     end
   end
 

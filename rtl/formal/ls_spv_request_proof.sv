@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Proof of ls_spv_request, at full width: each datagram gives exactly one request, in order, after one cycle. A request
+// Proof of ls_spv_request, at full width: each datagram gives exactly one request, in order, after two cycles. A request
 // is looked up only if it is open to an answer, and is either 32 bytes that are not all 0 while the paper's format is
 // accepted, or a native `root` of the right version, status, length and padding, without the reply bit. Its TXID is at
 // its place. The items of a request decide exactly if it is a native `roots` of the right version, status, length,
@@ -44,18 +44,33 @@ module ls_spv_request_proof
       .txid_o   (txid)
   );
 
-  logic is_first_q = 1'b1;
+  // What came in two cycles ago; after one cycle, there is nothing yet.
+  typedef struct packed {
+    logic valid;
+    logic given;
+    logic paper;
+    datagram_t datagram;
+    logic [255:0] item_txid;
+  } given_t;
+
+  given_t [1:0] past_q;
+  logic [1:0] is_first_q = '1;
   logic valid_q, given_q, paper_q;
   datagram_t d;
   logic [255:0] item_txid_q;
   always_ff @(posedge clk_i) begin
-    is_first_q <= 1'b0;
-    valid_q <= rst_ni && valid_i;
-    given_q <= valid_i;
-    paper_q <= paper_format_i;
-    d <= datagram_i;
-    item_txid_q <= item_txid_i;
+    is_first_q <= {is_first_q[0], 1'b0};
+    past_q[0] <= '{
+        valid: rst_ni && valid_i,
+        given: valid_i,
+        paper: paper_format_i,
+        datagram: datagram_i,
+        item_txid: item_txid_i
+    };
+    past_q[1] <= past_q[0];
+    past_q[1].valid <= rst_ni && past_q[0].valid;
   end
+  assign {valid_q, given_q, paper_q, d, item_txid_q} = past_q[1];
 
   // Payload of the native format: magic "LS", version, operation, status, length, request id; TXID; 72 zeros.
   logic is_paper, is_native;
@@ -76,8 +91,8 @@ module ls_spv_request_proof
   end
 
   always_comb begin
-    assume (!is_first_q || !rst_ni);
-    if (!is_first_q) begin
+    assume (!is_first_q[0] || !rst_ni);
+    if (is_first_q == '0) begin
       assert (valid == valid_q);
       assert (request.headers == d.headers);
       if (d.is_final) begin

@@ -8,7 +8,8 @@
 // A frame leaves only when its decision is there. Both outputs keep the order; a frame that one output does not
 // accept holds back the frames after it, also those for the other output.
 // frame_passed_o is 1 for one cycle when the last beat of a frame was accepted by its output or discarded.
-// Latency: one cycle from the later of beat and decision. Throughput: one beat in each cycle.
+// Latency: two cycles from the later of beat and decision: in the first one the bytes of the decision are chosen that
+// belong to the beat, in the second one they are put into it. Throughput: one beat in each cycle.
 
 module ls_emit
   import ls_pkg::*;
@@ -37,133 +38,153 @@ module ls_emit
     output verdict_e passed_verdict_o
 );
 
-  localparam int unsigned IndexBits = $clog2(WindowBeats + 1);
+  localparam int unsigned Kinds = 4;  // of headers: IPv4, IPv4 with a VLAN tag, IPv6, IPv6 with a VLAN tag
+
+  // A beat, and what changes in it. Of a forwarded or dropped frame, nothing does.
+  typedef struct packed {
+    verdict_e verdict;
+    logic [Kinds-1:0] first;  // the first beat of a reply with headers of this kind
+    logic [Kinds-1:0] second;
+    logic is_native;
+    logic [7:0] ttl;
+    logic [15:0] ip_check;
+    logic [15:0] udp_check;
+    logic [BeatBytes/2-1:0] mask;  // 16-bit words that are replaced
+    logic [BeatBits-1:0] body;
+    beat_t beat;
+  } chosen_t;
 
   typedef struct packed {
     verdict_e verdict;
     beat_t beat;
   } output_t;
 
-  logic [IndexBits-1:0] beat_index_q;  // WindowBeats: after the window
-  logic is_joined, out_valid, out_ready, skid_ready, is_needed;
-  output_t joined, out;
+  logic [WindowBeats:0] place_q;  // of the beat in its frame, one of these bits; the highest one: after the window
+  logic is_joined, is_reply, is_needed, chosen_ready, rewritten_valid, rewritten_ready, out_valid, out_ready;
+  chosen_t chosen, changed;
+  output_t rewritten, out;
 
-  // ---- rewriting ----
+  // ---- join, and choice of the bytes ----
 
-  // Swaps addresses and ports in the first beat. All of them lie in it, also behind a VLAN tag.
-  function automatic logic [BeatBits-1:0] swap(input logic [BeatBits-1:0] data, input logic is_vlan, input logic is_v6);
-    logic [BeatBits-1:0] swapped;
-    swapped = data;
-    swapped[0+:48] = data[48+:48];
-    swapped[48+:48] = data[0+:48];
-    // One case for each position of the IP header, so that the synthesis sees constants.
-    for (int unsigned vlan = 0; vlan < 2; vlan++) begin
-      if (is_vlan == (vlan == 1)) begin
-        if (is_v6) begin
-          swapped[8*(EthBytes+VlanBytes*vlan+8)+:128] = data[8*(EthBytes+VlanBytes*vlan+24)+:128];
-          swapped[8*(EthBytes+VlanBytes*vlan+24)+:128] = data[8*(EthBytes+VlanBytes*vlan+8)+:128];
-          swapped[8*(EthBytes+VlanBytes*vlan+Ipv6Bytes)+:16] = data[8*(EthBytes+VlanBytes*vlan+Ipv6Bytes+2)+:16];
-          swapped[8*(EthBytes+VlanBytes*vlan+Ipv6Bytes+2)+:16] = data[8*(EthBytes+VlanBytes*vlan+Ipv6Bytes)+:16];
-        end else begin
-          swapped[8*(EthBytes+VlanBytes*vlan+12)+:32] = data[8*(EthBytes+VlanBytes*vlan+16)+:32];
-          swapped[8*(EthBytes+VlanBytes*vlan+16)+:32] = data[8*(EthBytes+VlanBytes*vlan+12)+:32];
-          swapped[8*(EthBytes+VlanBytes*vlan+Ipv4Bytes)+:16] = data[8*(EthBytes+VlanBytes*vlan+Ipv4Bytes+2)+:16];
-          swapped[8*(EthBytes+VlanBytes*vlan+Ipv4Bytes+2)+:16] = data[8*(EthBytes+VlanBytes*vlan+Ipv4Bytes)+:16];
-        end
-      end
-    end
-    return swapped;
-  endfunction
-
-
-  logic [BeatBits-1:0] rewritten, body_beat;
-  logic [BeatBytes/2-1:0] mask_beat;
+  assign is_joined = decision_valid_i && frame_valid_i;
+  assign is_reply = decision_i.verdict == VerdictReply;
+  // Of a dropped frame, only a mark of its last beat goes on, so that frame_passed_o keeps the order.
+  assign is_needed = decision_i.verdict != VerdictDrop || frame_i.last;
+  assign frame_ready_o = is_joined && (!is_needed || chosen_ready);
+  assign decision_ready_o = frame_ready_o && frame_i.last;
 
   always_comb begin
-    int unsigned payload_at, ip_at;
-    logic [15:0] udp_check, ip_check;
     logic [8*WindowBytes-1:0] body;
     logic [WindowBytes/2-1:0] mask;
-    payload_at = 0;
-    ip_at = 0;
-    body_beat = '0;
-    mask_beat = '0;
-    udp_check = '0;
-    ip_check  = '0;
-    if (SkipsIdle && !(is_joined && decision_i.verdict == VerdictReply)) begin
+    chosen = '0;
+    chosen.verdict = decision_i.verdict;
+    chosen.beat = frame_i;
+    if (SkipsIdle && !(is_joined && is_reply)) begin
       body = '0;
       mask = '0;
-      rewritten = '0;
     end else begin
       body = {{8 * (WindowBytes - BodyFirst - BodyBytes) {1'b0}}, decision_i.body, {8 * BodyFirst{1'b0}}};
       mask = {{(WindowBytes - BodyFirst - BodyBytes) / 2{1'b0}}, decision_i.mask, {BodyFirst / 2{1'b0}}};
       for (int unsigned i = 0; i < WindowBeats; i++) begin
-        if (beat_index_q == IndexBits'(i)) begin
-          body_beat = body[BeatBits*i+:BeatBits];
-          mask_beat = mask[BeatBytes/2*i+:BeatBytes/2];
+        if (place_q[i]) begin
+          chosen.body = body[BeatBits*i+:BeatBits];
+          if (is_reply) chosen.mask = mask[BeatBytes/2*i+:BeatBytes/2];
         end
       end
-      udp_check = be16(decision_i.udp_check);
-      ip_check  = be16(decision_i.ip_check);
-      rewritten = beat_index_q == 0 ? swap(frame_i.data, decision_i.is_vlan, decision_i.is_v6) : frame_i.data;
-      for (int unsigned i = 0; i < BeatBytes; i++) begin
-        if (mask_beat[i/2]) rewritten[8*i+:8] = body_beat[8*i+:8];
+      chosen.is_native = decision_i.is_native;
+      chosen.ttl = decision_i.ttl;
+      chosen.ip_check = be16(decision_i.ip_check);
+      chosen.udp_check = be16(decision_i.udp_check);
+      for (int unsigned kind = 0; kind < Kinds; kind++) begin
+        if (is_reply && {decision_i.is_v6, decision_i.is_vlan} == 2'(kind)) begin
+          chosen.first[kind]  = place_q[0];
+          chosen.second[kind] = place_q[1];
+        end
       end
-      // One case for each position of the headers and each beat, so that the synthesis sees constants.
-      for (int unsigned kind = 0; kind < 4; kind++) begin
-        payload_at = BodyFirst + VlanBytes * (kind % 2) + (Ipv6Bytes - Ipv4Bytes) * (kind / 2);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) place_q <= (WindowBeats + 1)'(1);
+    else if (frame_ready_o) begin
+      if (frame_i.last) place_q <= (WindowBeats + 1)'(1);
+      else place_q <= {|place_q[WindowBeats:WindowBeats-1], place_q[WindowBeats-2:0], 1'b0};
+    end
+  end
+
+  ls_skid #(
+      .T(chosen_t)
+  ) u_chosen (
+      .clk_i,
+      .rst_ni,
+      .valid_i(is_joined && is_needed),
+      .ready_o(chosen_ready),
+      .data_i (chosen),
+      .valid_o(rewritten_valid),
+      .ready_i(rewritten_ready),
+      .data_o (changed)
+  );
+
+  // ---- rewriting ----
+
+  // One case for each kind of headers, so that the synthesis sees constants.
+  always_comb begin
+    int unsigned ip_at, udp_at, payload_at;
+    logic [BeatBits-1:0] old, data;
+    ip_at = 0;
+    udp_at = 0;
+    payload_at = 0;
+    old = changed.beat.data;
+    data = old;
+    if (!SkipsIdle || (rewritten_valid && changed.verdict == VerdictReply)) begin
+      for (int unsigned i = 0; i < BeatBytes; i++) begin
+        if (changed.mask[i/2]) data[8*i+:8] = changed.body[8*i+:8];
+      end
+      if (changed.first != '0) {data[0+:48], data[48+:48]} = {old[48+:48], old[0+:48]};
+      for (int unsigned kind = 0; kind < Kinds; kind++) begin
         ip_at = EthBytes + VlanBytes * (kind % 2);
-        if ({decision_i.is_v6, decision_i.is_vlan} == 2'(kind)) begin
-          for (int unsigned beat = 0; beat < WindowBeats; beat++) begin
-            if (beat_index_q == IndexBits'(beat)) begin
-              if (decision_i.is_native && (payload_at + NativeHeaderOpAt) / BeatBytes == beat) begin
-                rewritten[8*((payload_at+NativeHeaderOpAt)%BeatBytes)+:8] =
-                    frame_i.data[8*((payload_at+NativeHeaderOpAt)%BeatBytes)+:8] | NativeReplyBit;
-              end
-              if ((payload_at - 2) / BeatBytes == beat) rewritten[8*((payload_at-2)%BeatBytes)+:8] = udp_check[7:0];
-              if ((payload_at - 1) / BeatBytes == beat) rewritten[8*((payload_at-1)%BeatBytes)+:8] = udp_check[15:8];
-              if (kind / 2 == 1) begin
-                if ((ip_at + 7) / BeatBytes == beat) rewritten[8*((ip_at+7)%BeatBytes)+:8] = decision_i.ttl;
-              end else begin
-                if ((ip_at + 8) / BeatBytes == beat) rewritten[8*((ip_at+8)%BeatBytes)+:8] = decision_i.ttl;
-                if ((ip_at + 10) / BeatBytes == beat) rewritten[8*((ip_at+10)%BeatBytes)+:8] = ip_check[7:0];
-                if ((ip_at + 11) / BeatBytes == beat) rewritten[8*((ip_at+11)%BeatBytes)+:8] = ip_check[15:8];
-              end
+        udp_at = ip_at + (kind / 2 == 1 ? Ipv6Bytes : Ipv4Bytes);
+        payload_at = udp_at + UdpBytes;
+        if (changed.first[kind]) begin
+          // Addresses and ports change places. All of them are in the first beat, also behind a VLAN tag.
+          if (kind / 2 == 1) begin
+            data[8*(ip_at+8)+:128] = old[8*(ip_at+24)+:128];
+            data[8*(ip_at+24)+:128] = old[8*(ip_at+8)+:128];
+            data[8*(ip_at+7)+:8] = changed.ttl;
+          end else begin
+            data[8*(ip_at+12)+:32] = old[8*(ip_at+16)+:32];
+            data[8*(ip_at+16)+:32] = old[8*(ip_at+12)+:32];
+            data[8*(ip_at+8)+:8] = changed.ttl;
+            data[8*(ip_at+10)+:16] = changed.ip_check;
+          end
+          data[8*udp_at+:16] = old[8*(udp_at+2)+:16];
+          data[8*(udp_at+2)+:16] = old[8*udp_at+:16];
+        end
+        for (int unsigned beat = 0; beat < 2; beat++) begin
+          if (beat == 0 ? changed.first[kind] : changed.second[kind]) begin
+            if ((payload_at - 2) / BeatBytes == beat) data[8*((payload_at-2)%BeatBytes)+:16] = changed.udp_check;
+            if (changed.is_native && (payload_at + NativeHeaderOpAt) / BeatBytes == beat) begin
+              data[8*((payload_at+NativeHeaderOpAt)%BeatBytes)+:8] =
+                  old[8*((payload_at+NativeHeaderOpAt)%BeatBytes)+:8] | NativeReplyBit;
             end
           end
         end
       end
     end
+    rewritten.verdict = changed.verdict;
+    rewritten.beat.last = changed.beat.last;
+    rewritten.beat.keep = changed.beat.keep;
+    rewritten.beat.data = data;
   end
 
-  // ---- join ----
-
-  assign is_joined = decision_valid_i && frame_valid_i;
-  // Of a dropped frame, only a mark of its last beat goes on, so that frame_passed_o keeps the order.
-  assign is_needed = decision_i.verdict != VerdictDrop || frame_i.last;
-  assign frame_ready_o = is_joined && (!is_needed || skid_ready);
-  assign decision_ready_o = frame_ready_o && frame_i.last;
-  assign joined.verdict = decision_i.verdict;
-  assign joined.beat.last = frame_i.last;
-  assign joined.beat.keep = frame_i.keep;
-  assign joined.beat.data = decision_i.verdict == VerdictReply ? rewritten : frame_i.data;
-
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) beat_index_q <= '0;
-    else if (frame_ready_o) begin
-      if (frame_i.last) beat_index_q <= '0;
-      else if (beat_index_q != IndexBits'(WindowBeats)) beat_index_q <= beat_index_q + 1'b1;
-    end
-  end
-
-  ls_skid #(
+  ls_slice #(
       .T(output_t)
-  ) u_skid (
+  ) u_rewritten (
       .clk_i,
       .rst_ni,
-      .valid_i(is_joined && is_needed),
-      .ready_o(skid_ready),
-      .data_i (joined),
+      .valid_i(rewritten_valid),
+      .ready_o(rewritten_ready),
+      .data_i (rewritten),
       .valid_o(out_valid),
       .ready_i(out_ready),
       .data_o (out)

@@ -101,47 +101,35 @@ module ls_spv_core
   localparam bit External = MemoryLineBits != 0;
   localparam int unsigned TableBits = External ? MemoryLineBits : LineBits;
   localparam int unsigned OpenFrames = External ? Frames : Decisions;
-  localparam int unsigned LookupCycles = 16;  // of ls_spv_lookup without external memory
-  localparam int unsigned DecisionBits = $clog2(OpenFrames) + 1;
+  localparam int unsigned RequestCycles = 2;  // of ls_spv_request
+  localparam int unsigned LookupCycles = 18;  // of ls_spv_lookup without external memory
 
   // ---- input ----
 
   beat_t in_beat, frame_beat;
-  logic in_valid, in_ready, fifo_ready, frame_valid, frame_ready;
-  logic [DecisionBits-1:0] open_q;  // frames whose decision was begun and not given out
-  logic window_valid;
+  logic in_valid, frame_valid, frame_ready, window_valid, decision_taken;
   window_t window;
 
-  assign in_beat = '{last: s_axis_tlast, keep: s_axis_tkeep, data: s_axis_tdata};
-  // A frame is counted one cycle after its beat, so one place is kept free.
-  assign in_ready = fifo_ready && open_q < DecisionBits'(OpenFrames - 1);
-  assign in_valid = s_axis_tvalid && in_ready;
-  assign s_axis_tready = in_ready;
-
-  ls_ram_fifo #(
-      .T(beat_t),
-      .Depth(FrameFifoBeats),
-      .SkipsIdle(SkipsIdle)
-  ) u_frames (
+  ls_input #(
+      .FrameBeatsMax(FrameBeatsMax),
+      .FrameFifoBeats(FrameFifoBeats),
+      .Frames(OpenFrames)
+  ) u_input (
       .clk_i,
       .rst_ni,
-      .valid_i(in_valid),
-      .ready_o(fifo_ready),
-      .data_i (in_beat),
-      .valid_o(frame_valid),
-      .ready_i(frame_ready),
-      .data_o (frame_beat)
-  );
-
-  ls_window #(
-      .FrameBeatsMax(FrameBeatsMax)
-  ) u_window (
-      .clk_i,
-      .rst_ni,
-      .beat_valid_i(in_valid),
-      .beat_i(in_beat),
-      .valid_o(window_valid),
-      .window_o(window)
+      .s_axis_tvalid,
+      .s_axis_tready,
+      .s_axis_tdata,
+      .s_axis_tkeep,
+      .s_axis_tlast,
+      .beat_valid_o(in_valid),
+      .beat_o(in_beat),
+      .window_valid_o(window_valid),
+      .window_o(window),
+      .frame_valid_o(frame_valid),
+      .frame_ready_i(frame_ready),
+      .frame_o(frame_beat),
+      .decision_taken_i(decision_taken)
   );
 
   // ---- commands ----
@@ -188,7 +176,7 @@ module ls_spv_core
 
   // ---- decision ----
 
-  logic datagram_valid, request_valid, looks_up, looked_up_valid, decided_valid, counts, decision_taken;
+  logic datagram_valid, request_valid, looks_up, looked_up_valid, decided_valid, counts;
   datagram_t datagram;
   request_t request, looked_up, answered;
   item_t item, looked_up_item;
@@ -222,6 +210,8 @@ module ls_spv_core
   );
 
   if (External) begin : gen_no_items
+    beat_t unused_beat;
+    assign unused_beat = in_beat;
     assign item = '0;
     assign item_txid = '0;
   end else begin : gen_items
@@ -415,7 +405,7 @@ module ls_spv_core
   end else begin : gen_roots
     ls_delay #(
         .T(item_t),
-        .Cycles(1 + LookupCycles)
+        .Cycles(RequestCycles + LookupCycles)
     ) u_item_delay (
         .clk_i,
         .valid_i(1'b1),
@@ -440,8 +430,11 @@ module ls_spv_core
         .items_sum_o(items_sum)
     );
 
+    logic is_kept_q;  // one cycle later, before the first item of the next frame can be there
+    always_ff @(posedge clk_i) is_kept_q <= rst_ni && is_kept;
+
     // For each decision, whether it is a reply to `roots`.
-    logic patch_valid, patch_ready, patches, unused_ready;
+    logic queued_valid, queued_ready, queued, patch_valid, patch_ready, patches, unused_ready;
     logic [$clog2(Decisions):0] unused_count;
 
     ls_fifo #(
@@ -453,10 +446,23 @@ module ls_spv_core
         .valid_i(decided_valid),
         .ready_o(unused_ready),  // as that of the decisions
         .data_i (decided_roots && decided.verdict == VerdictReply),
+        .valid_o(queued_valid),
+        .ready_i(queued_ready),
+        .data_o (queued),
+        .count_o(unused_count)
+    );
+
+    ls_slice #(
+        .T(logic)
+    ) u_patch_decision (
+        .clk_i,
+        .rst_ni,
+        .valid_i(queued_valid),
+        .ready_o(queued_ready),
+        .data_i (queued),
         .valid_o(patch_valid),
         .ready_i(patch_ready),
-        .data_o (patches),
-        .count_o(unused_count)
+        .data_o (patches)
     );
 
     ls_spv_patch #(
@@ -466,7 +472,7 @@ module ls_spv_core
         .rst_ni,
         .item_i(looked_up_item),
         .block_i(block),
-        .keep_i(is_kept),
+        .keep_i(is_kept_q),
         .decision_valid_i(patch_valid),
         .decision_ready_o(patch_ready),
         .is_roots_i(patches),
@@ -508,21 +514,32 @@ module ls_spv_core
 
   // ---- counters ----
 
+  logic [SpvCounters-1:0] counts_q;
+  logic [DropReasons-1:0] drops_q;
+
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      open_q <= '0;
       is_begun_q <= 1'b0;
       accepted_q <= '0;
       passed_q <= '0;
       counters_o <= '0;
       drops_o <= '0;
     end else begin
-      open_q <= open_q + DecisionBits'(window_valid) - DecisionBits'(decision_taken);
-      is_begun_q <= in_valid ? !s_axis_tlast : is_begun_q;
+      is_begun_q <= in_valid ? !in_beat.last : is_begun_q;
       accepted_q <= accepted_q + 16'(in_valid && !is_begun_q);
       passed_q <= passed_q + 16'(frame_passed_o);
-      if (decided_valid && counts) counters_o[counter] <= counters_o[counter] + 1'b1;
-      if (decided_valid && decided.verdict == VerdictDrop) drops_o[reason] <= drops_o[reason] + 1'b1;
+      for (int unsigned i = 0; i < SpvCounters; i++) counters_o[i] <= counters_o[i] + 64'(counts_q[i]);
+      for (int unsigned i = 0; i < DropReasons; i++) drops_o[i] <= drops_o[i] + 64'(drops_q[i]);
+    end
+  end
+
+  // The counters are one cycle behind the decisions, so that the choice of one does not come before its addition.
+  always_ff @(posedge clk_i) begin
+    for (int unsigned i = 0; i < SpvCounters; i++) begin
+      counts_q[i] <= rst_ni && decided_valid && counts && counter == spv_counter_e'(i);
+    end
+    for (int unsigned i = 0; i < DropReasons; i++) begin
+      drops_q[i] <= rst_ni && decided_valid && decided.verdict == VerdictDrop && reason == drop_e'(i);
     end
   end
 

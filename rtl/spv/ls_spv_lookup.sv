@@ -11,7 +11,7 @@
 // them; a request with OutcomeRoots passes unchanged. With External, this table is the first level: match_o gives out
 // each request after the comparison, with its TXID and the number of the first line of its set, and match_i brings it
 // back, at any later time and in order; line_clear_i writes all four lines that are read together.
-// Latency: 16 cycles; with External, 13 to match_o and 3 from match_i. Throughput: one request in each cycle.
+// Latency: 18 cycles; with External, 15 to match_o and 3 from match_i. Throughput: one request in each cycle.
 
 module ls_spv_lookup
   import ls_pipeline_pkg::*;
@@ -129,24 +129,34 @@ module ls_spv_lookup
 
   // ---- set and lines ----
 
-  logic [31:0] set, first_line, first_line_q;
-  passage_t addressed_q;
-  logic [255:0] addressed_txid_q;
+  logic [31:0] set, set_q, first_line, first_line_q, set_mask_q;
+  logic [5:0] set_shift_q;
+  passage_t chosen_q, addressed_q;
+  logic [255:0] chosen_txid_q, addressed_txid_q;
+
+  // From control_i, which seldom changes.
+  always_ff @(posedge clk_i) begin
+    set_mask_q  <= (32'd1 << control_i.set_bits) - 32'd1;
+    set_shift_q <= 6'd32 - 6'(control_i.set_bits);
+  end
+
+  assign set = control_i.paper_index ? hashed_txid[31:0] & set_mask_q : hash[63:32] >> set_shift_q;
 
   always_comb begin
-    if (control_i.paper_index) set = hashed_txid[31:0] & ((32'd1 << control_i.set_bits) - 32'd1);
-    else set = hash[63:32] >> (6'd32 - 6'(control_i.set_bits));
     case (1'b1)
-      control_i.ways[2]: first_line = {set[29:0], 2'd0};
-      control_i.ways[1]: first_line = {set[30:0], 1'b0};
-      default: first_line = set;
+      control_i.ways[2]: first_line = {set_q[29:0], 2'd0};
+      control_i.ways[1]: first_line = {set_q[30:0], 1'b0};
+      default: first_line = set_q;
     endcase
   end
 
   always_ff @(posedge clk_i) begin
+    set_q <= set;
     first_line_q <= first_line;
-    addressed_q <= hashed;
-    if (!SkipsIdle || hashed.is_used) addressed_txid_q <= hashed_txid;
+    chosen_q <= hashed;
+    addressed_q <= chosen_q;
+    if (!SkipsIdle || hashed.is_used) chosen_txid_q <= hashed_txid;
+    if (!SkipsIdle || chosen_q.is_used) addressed_txid_q <= chosen_txid_q;
   end
 
   line_t lines[Ways];
@@ -205,11 +215,17 @@ module ls_spv_lookup
       .data_o(read_txid)
   );
 
-  // ---- comparison ----
+  // ---- comparison: words of the TXID, then the whole ----
 
-  logic [Ways-1:0] in_set, is_first_word_q, is_whole_q;
-  logic [Ways-1:0][31:0] generations_q;
-  logic [Ways-1:0][BlockBits-1:0] blocks_q;
+  localparam int unsigned PartBits = 32;
+  localparam int unsigned Parts = 256 / PartBits;
+  localparam int unsigned FirstWordParts = 64 / PartBits;
+
+  passage_t matching_q;
+  logic [Ways-1:0] in_set, in_set_q, is_first_word_q, is_whole_q;
+  logic [Ways-1:0][Parts-1:0] is_part_q;
+  logic [Ways-1:0][31:0] read_generations_q, generations_q;
+  logic [Ways-1:0][BlockBits-1:0] read_blocks_q, blocks_q;
 
   always_comb begin
     case (1'b1)
@@ -220,13 +236,24 @@ module ls_spv_lookup
   end
 
   always_ff @(posedge clk_i) begin
-    compared_q <= read;
+    matching_q <= read;
+    compared_q <= matching_q;
     if (!SkipsIdle || read.is_used) begin
+      in_set_q <= in_set;
       for (int unsigned i = 0; i < Ways; i++) begin
-        is_first_word_q[i] <= in_set[i] && lines[i].txid[63:0] == read_txid[63:0];
-        is_whole_q[i] <= lines[i].txid == read_txid;
-        generations_q[i] <= lines[i].generation;
-        blocks_q[i] <= lines[i].block;
+        for (int unsigned part = 0; part < Parts; part++) begin
+          is_part_q[i][part] <= lines[i].txid[PartBits*part+:PartBits] == read_txid[PartBits*part+:PartBits];
+        end
+        read_generations_q[i] <= lines[i].generation;
+        read_blocks_q[i] <= lines[i].block;
+      end
+    end
+    if (!SkipsIdle || matching_q.is_used) begin
+      for (int unsigned i = 0; i < Ways; i++) begin
+        is_first_word_q[i] <= in_set_q[i] && &is_part_q[i][FirstWordParts-1:0];
+        is_whole_q[i] <= &is_part_q[i];
+        generations_q[i] <= read_generations_q[i];
+        blocks_q[i] <= read_blocks_q[i];
       end
     end
   end
@@ -261,7 +288,7 @@ module ls_spv_lookup
 
   // The requests in flight are not reset one by one: after a reset, nothing is valid until all stages hold what came
   // after it.
-  localparam int unsigned Cycles = 1 + HashCycles + RamCycles + 2 + RamCycles + 1;
+  localparam int unsigned Cycles = 1 + HashCycles + 1 + RamCycles + 3 + RamCycles + 1;
   localparam int unsigned CyclesAfterMatch = RamCycles + 1;
   logic [$clog2(Cycles+1)-1:0] flush_q;
   match_t own_match, match;
@@ -284,7 +311,7 @@ module ls_spv_lookup
 
     ls_delay #(
         .T(logic [31:0]),
-        .Cycles(RamCycles + 2)
+        .Cycles(RamCycles + 3)
     ) u_first_delay (
         .clk_i,
         .valid_i(1'b1),
@@ -294,7 +321,7 @@ module ls_spv_lookup
 
     ls_delay #(
         .T(logic [255:0]),
-        .Cycles(2),
+        .Cycles(3),
         .SkipsIdle(SkipsIdle)
     ) u_match_txid_delay (
         .clk_i,

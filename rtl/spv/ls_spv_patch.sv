@@ -9,7 +9,7 @@
 // between input and output, of which an item has more than one.
 // Frames pass in order, each with its decision: is_roots_i is 1 for a reply to a kept request. The decision is taken
 // with the last beat of the frame; a frame waits for it.
-// Latency: none for frames. An answer is ready for its frame after five cycles, as a decision in ls_spv_reply and its
+// Latency: none for frames. An answer is ready for its frame after seven cycles, as a decision in ls_spv_reply and its
 // queue is. Throughput: one beat in each cycle.
 
 module ls_spv_patch
@@ -49,8 +49,7 @@ module ls_spv_patch
   // Answer of an item. Its status is zero.
   typedef struct packed {
     logic is_last;
-    logic is_v6;
-    logic is_vlan;
+    logic [TailBits-1:0] head;  // bytes of the headers and of the head in the second beat of its frame
     logic [31:0] height;
     logic [255:0] hash;
     logic [255:0] root;
@@ -68,16 +67,23 @@ module ls_spv_patch
   localparam int unsigned AheadMax = 8;
   localparam int unsigned AheadBits = $clog2(AheadMax) + 1;
 
-  answer_t written, answer;
+  answer_t written, ahead, answer;
   logic [AddressBits:0] kept_q, write_q, read_q, write, next_write;
   logic [$bits(answer_t)-1:0] read_data;
-  logic fetch, ahead_ready, answer_valid, answer_ready;
+  logic fetch, ahead_has_space, ahead_valid, ahead_ready, answer_valid, answer_ready;
   logic [1:0] fetched_q;
   logic [AheadBits-1:0] waiting_q, unused_count;
 
   assign written.is_last = item_i.is_last;
-  assign written.is_v6 = item_i.is_v6;
-  assign written.is_vlan = item_i.is_vlan;
+  always_comb begin
+    written.head = '0;
+    for (int unsigned kind = 0; kind < 4; kind++) begin
+      if ({item_i.is_v6, item_i.is_vlan} == 2'(kind)) begin
+        written.head = TailBits'(BodyFirst + VlanBytes * (kind % 2) + (Ipv6Bytes - Ipv4Bytes) * (kind / 2) +
+                                 NativeHeaderBytes + RootsHeadBytes - BeatBytes);
+      end
+    end
+  end
   assign written.height = be32(block_i.height);
   assign written.hash = block_i.hash;
   assign written.root = block_i.root;
@@ -98,7 +104,7 @@ module ls_spv_patch
       if (keep_i) kept_q <= next_write;
       if (fetch) read_q <= read_q + 1'b1;
       fetched_q <= {fetched_q[0], fetch};
-      waiting_q <= waiting_q + AheadBits'(fetch) - AheadBits'(answer_valid && answer_ready);
+      waiting_q <= waiting_q + AheadBits'(fetch) - AheadBits'(ahead_valid && ahead_ready);
     end
   end
 
@@ -123,72 +129,119 @@ module ls_spv_patch
       .clk_i,
       .rst_ni,
       .valid_i(fetched_q[1]),
-      .ready_o(ahead_ready),
+      .ready_o(ahead_has_space),
       .data_i (answer_t'(read_data)),
+      .valid_o(ahead_valid),
+      .ready_i(ahead_ready),
+      .data_o (ahead),
+      .count_o(unused_count)
+  );
+
+  ls_slice #(
+      .T(answer_t)
+  ) u_answer (
+      .clk_i,
+      .rst_ni,
+      .valid_i(ahead_valid),
+      .ready_o(ahead_ready),
+      .data_i (ahead),
       .valid_o(answer_valid),
       .ready_i(answer_ready),
-      .data_o (answer),
-      .count_o(unused_count)
+      .data_o (answer)
   );
 
   // ---- beats ----
 
+  // Bytes for a beat: those that its patch needs, and up to three lanes before and after them.
+  localparam int unsigned CoarseLanes = 4;
+  localparam int unsigned CoarseBits = ItemBits + 8 * LaneBytes * (CoarseLanes - 1);
+  localparam int unsigned LaneBits = $clog2(Lanes);
+
+  typedef struct packed {
+    logic is_end;
+    logic is_inside;
+    logic is_tail;
+    logic [TailBits-1:0] tail;
+    logic [CoarseBits-1:0] data;
+  } coarse_t;
+
   logic is_inside_q;  // current_q is an answer of which bytes are still to come
+  logic needs_answer_q;  // the next answer begins in this beat
   answer_t current_q;
-  logic [TailBits-1:0] tail_q, tail, patched_tail;  // bytes of current_q, or of the headers, in the beats to come
-  logic is_tail, needs_answer, patch_valid, patch_ready, patched_valid, patched_ready;
-  logic [2*ItemBits-1:0] pair;
-  logic [ItemBits-1:0] lanes;
+  logic [TailBits-1:0] tail_q, tail, next_tail;  // bytes of current_q, or of the headers, in the beats to come
+  logic is_tail, coarse_valid, coarse_ready, shifted_valid, shifted_ready, patched_valid, patched_ready;
+  logic [2*ItemBits+CoarseBits-1:0] pair;
+  coarse_t coarse, shifted;
   patch_t patch, patched;
 
+  assign pair[2*ItemBits+:CoarseBits] = '0;
   assign pair[ItemBits+:ItemBits] = {32'd0, answer.height, answer.hash, answer.root};
   assign pair[0+:ItemBits] = {32'd0, current_q.height, current_q.hash, current_q.root};
   assign is_tail = is_inside_q && current_q.is_last;
-  assign needs_answer = !is_inside_q || (!current_q.is_last && tail_q < TailBits'(BeatBytes));
-  assign patch_valid = !needs_answer || answer_valid;
-  assign answer_ready = needs_answer && patch_ready;
+  assign coarse_valid = !needs_answer_q || answer_valid;
+  assign answer_ready = needs_answer_q && coarse_ready;
+  assign tail = is_inside_q ? tail_q : answer.head;
+  assign next_tail = needs_answer_q ? tail + TailBits'(RootItemBytes - BeatBytes) : tail_q - TailBits'(BeatBytes);
 
+  // Byte 0 of the beat is byte RootItemBytes - tail of `pair`: first a choice among multiples of four lanes.
   always_comb begin
-    tail = tail_q;
-    if (!is_inside_q) begin
-      // Headers in the second beat.
-      tail = '0;
-      for (int unsigned kind = 0; kind < 4; kind++) begin
-        if ({answer.is_v6, answer.is_vlan} == 2'(kind)) begin
-          tail = TailBits'(BodyFirst + VlanBytes * (kind % 2) + (Ipv6Bytes - Ipv4Bytes) * (kind / 2) +
-                           NativeHeaderBytes + RootsHeadBytes - BeatBytes);
-        end
-      end
-    end
-  end
-
-  // Byte 0 of the beat is byte RootItemBytes - tail of `pair`. The tail is 2 or 6 more than a number of whole lanes.
-  always_comb begin
-    lanes = '0;
+    coarse.is_end = is_tail && tail_q < TailBits'(BeatBytes);
+    coarse.is_inside = is_inside_q;
+    coarse.is_tail = is_tail;
+    coarse.tail = tail;
+    coarse.data = '0;
     for (int unsigned lane = 0; lane < Lanes; lane++) begin
-      if (tail[TailBits-1:$clog2(LaneBytes)] == (TailBits - $clog2(LaneBytes))'(lane)) begin
-        lanes = pair[8*LaneBytes*(Lanes-1-lane)+:ItemBits];
+      if (tail[TailBits-1:$clog2(LaneBytes)] == LaneBits'(lane)) begin
+        coarse.data = pair[8*LaneBytes*CoarseLanes*((Lanes-1-lane)/CoarseLanes)+:CoarseBits];
       end
     end
-    patch.data = tail[2] ? lanes[8*2+:BeatBits] : lanes[8*6+:BeatBits];
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      is_inside_q <= 1'b0;
+      needs_answer_q <= 1'b1;
+    end else if (coarse_valid && coarse_ready) begin
+      is_inside_q <= !coarse.is_end;
+      needs_answer_q <= coarse.is_end ||
+                        (!(needs_answer_q ? answer.is_last : current_q.is_last) && next_tail < TailBits'(BeatBytes));
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (coarse_valid && coarse_ready) begin
+      if (needs_answer_q) current_q <= answer;
+      tail_q <= next_tail;
+    end
+  end
+
+  ls_slice #(
+      .T(coarse_t)
+  ) u_coarse (
+      .clk_i,
+      .rst_ni,
+      .valid_i(coarse_valid),
+      .ready_o(coarse_ready),
+      .data_i (coarse),
+      .valid_o(shifted_valid),
+      .ready_i(shifted_ready),
+      .data_o (shifted)
+  );
+
+  // Then the lane, and the place in it: the tail is 2 or 6 more than a number of whole lanes.
+  always_comb begin
+    logic [ItemBits-1:0] lanes;
+    lanes = '0;
+    for (int unsigned lane = 0; lane < CoarseLanes; lane++) begin
+      if (shifted.tail[$clog2(LaneBytes)+:2] == 2'((Lanes - 1 - lane) % CoarseLanes)) begin
+        lanes = shifted.data[8*LaneBytes*lane+:ItemBits];
+      end
+    end
+    patch.data = shifted.tail[2] ? lanes[8*2+:BeatBits] : lanes[8*6+:BeatBits];
     for (int unsigned word = 0; word < BeatBytes / 2; word++) begin
-      patch.mask[word] = TailBits'(2 * word) < tail ? is_inside_q : !is_tail;
+      patch.mask[word] = TailBits'(2 * word) < shifted.tail ? shifted.is_inside : !shifted.is_tail;
     end
-    patch.is_end = is_tail && tail_q < TailBits'(BeatBytes);
-  end
-
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) is_inside_q <= 1'b0;
-    else if (patch_valid && patch_ready) is_inside_q <= !patch.is_end;
-  end
-
-  assign patched_tail = needs_answer ? tail + TailBits'(RootItemBytes - BeatBytes) : tail_q - TailBits'(BeatBytes);
-
-  always_ff @(posedge clk_i) begin
-    if (patch_valid && patch_ready) begin
-      if (needs_answer) current_q <= answer;
-      tail_q <= patched_tail;
-    end
+    patch.is_end = shifted.is_end;
   end
 
   ls_skid #(
@@ -196,8 +249,8 @@ module ls_spv_patch
   ) u_skid (
       .clk_i,
       .rst_ni,
-      .valid_i(patch_valid),
-      .ready_o(patch_ready),
+      .valid_i(shifted_valid),
+      .ready_o(shifted_ready),
       .data_i (patch),
       .valid_o(patched_valid),
       .ready_i(patched_ready),
@@ -234,7 +287,7 @@ module ls_spv_patch
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert (!fetched_q[1] || ahead_ready) else $error("an answer was read without space for it");
+      assert (!fetched_q[1] || ahead_has_space) else $error("an answer was read without space for it");
       assert (!item_i.valid || (write - read_q) < (AddressBits + 1)'(Depth)) else $error("an answer was overwritten");
       assert (!(frame_ready_o && is_patched && frame_i.last) || patched.is_end) else $error("a reply ended in an item");
     end

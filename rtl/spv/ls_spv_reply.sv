@@ -43,10 +43,12 @@ module ls_spv_reply
   logic [2:0] is_roots_q;
   drop_e reason_q;
 
-  // ---- stage 1: payload and sum of the reply ----
+  // ---- stage 1: payload of the reply, and the parts of its sum ----
 
   logic [8*RootBytes-1:0] payload_d, payload_q;
-  logic [ItemsSumBits:0] sum_d, sum_q;
+  localparam int unsigned SumBits = ItemsSumBits + 1;
+  logic [SumBits-1:0] items_part_q;
+  logic [15:0] root_part_q, hash_part_q, native_part_q, tip_part_q, partial_part_q;
   logic has_answer, has_hash;
   logic [7:0] ttl_d, ttl_q;
 
@@ -73,31 +75,28 @@ module ls_spv_reply
   assign has_answer = !is_roots_i || has_item_i;
   assign has_hash = has_answer && request_i.is_native;
 
-  // The count of `roots` adds 1 for each item.
-  always_comb begin
-    sum_d = (ItemsSumBits + 1)'(request_i.headers.partial_sum) + (ItemsSumBits + 1)'(is_roots_i && has_item_i);
-    sum_d = sum_d + (is_roots_i ? (ItemsSumBits + 1)'(items_sum_i) : '0);
-    sum_d = sum_d + (has_answer ? (ItemsSumBits + 1)'(block_i.root_sum) : '0);
-    sum_d = sum_d + (has_hash ? (ItemsSumBits + 1)'(block_i.hash_sum) : '0);
-    sum_d = sum_d + (request_i.is_native ? (ItemsSumBits + 1)'(request_i.headers.native_sum) : '0);
-    sum_d = sum_d + (request_i.is_native ? (ItemsSumBits + 1)'(tip_sum_i) : '0);
-  end
-
   always_ff @(posedge clk_i) begin
     is_roots_q <= {is_roots_q[1:0], is_roots_i};
     if (!SkipsIdle || valid_i) begin
       request_q[0] <= request_i;
       payload_q <= payload_d;
       ttl_q <= ttl_d;
-      sum_q <= sum_d;
+      // The count of `roots` adds 1 for each item.
+      items_part_q <= is_roots_i ? SumBits'(items_sum_i) + SumBits'(has_item_i) : '0;
+      root_part_q <= has_answer ? block_i.root_sum : '0;
+      hash_part_q <= has_hash ? block_i.hash_sum : '0;
+      native_part_q <= request_i.is_native ? request_i.headers.native_sum : '0;
+      tip_part_q <= request_i.is_native ? tip_sum_i : '0;
+      partial_part_q <= request_i.headers.partial_sum;
     end
   end
 
-  // ---- stage 2: checksums, first shift ----
+  // ---- stage 2: sum, header checksum, first shift ----
 
   logic [8*(VlanBytes+RootBytes)-1:0] body_q;
   logic [(VlanBytes+RootBytes)/2-1:0] mask_q;
-  logic [15:0] udp_check_d, udp_check_q, ip_check_d, ip_check_q;
+  logic [15:0] ip_check_d, ip_check_q;
+  logic [SumBits-1:0] sum_q;
   logic [7:0] ttl_2_q;
   logic [RootBytes/2-1:0] mask;
 
@@ -113,8 +112,6 @@ module ls_spv_reply
     logic [15:0] inverted;  // a variable of its own: tools differ in the width of `~` within a cast
     old_ttl  = request_q[0].headers.ttl;
     inverted = ~request_q[0].headers.ip_check;
-    udp_check_d = ~fold(32'(sum_q));
-    if (udp_check_d == '0) udp_check_d = '1;
     // Update of the header checksum (RFC 1624). The protocol, which shares the word, adds the same on both sides.
     ip_check_d = ~fold(32'(inverted) + 32'({~old_ttl, 8'hff - 8'd17}) + 32'({ttl_q, 8'd17}));
     if (ttl_q == old_ttl) ip_check_d = request_q[0].headers.ip_check;
@@ -123,7 +120,8 @@ module ls_spv_reply
   always_ff @(posedge clk_i) begin
     if (!SkipsIdle || valid_q[0]) begin
       request_q[1] <= request_q[0];
-      udp_check_q <= udp_check_d;
+      sum_q <= items_part_q + SumBits'(root_part_q) + SumBits'(hash_part_q) + SumBits'(native_part_q) +
+               SumBits'(tip_part_q) + SumBits'(partial_part_q);
       ip_check_q <= ip_check_d;
       ttl_2_q <= ttl_q;
       mask_q <= request_q[0].headers.is_vlan ? {mask, {VlanBytes / 2{1'b0}}} : {{VlanBytes / 2{1'b0}}, mask};
@@ -131,7 +129,7 @@ module ls_spv_reply
     end
   end
 
-  // ---- stage 3: second shift, verdict ----
+  // ---- stage 3: UDP checksum, second shift, verdict ----
 
   decision_t decision_d;
   logic counts_d;
@@ -143,7 +141,8 @@ module ls_spv_reply
     decision_d.is_vlan = request_q[1].headers.is_vlan;
     decision_d.ttl = ttl_2_q;
     decision_d.ip_check = ip_check_q;
-    decision_d.udp_check = udp_check_q;
+    decision_d.udp_check = ~fold(32'(sum_q));
+    if (decision_d.udp_check == '0) decision_d.udp_check = '1;
     decision_d.mask = '0;
     decision_d.body = '0;
     if (SkipsIdle && !valid_q[1]) begin

@@ -7,7 +7,7 @@
 // Interface: one datagram in each cycle, no back-pressure. Each datagram gives exactly one request, in order.
 // item_txid_i is the TXID of an item of `roots` that was completed by the beat of this cycle's datagram, or by a beat
 // without one. It goes on as txid_o unless the datagram has a TXID of its own.
-// Latency: one cycle.
+// Latency: two cycles: the first one compares the parts of the payload, the second one decides.
 
 module ls_spv_request
   import ls_pkg::*;
@@ -34,80 +34,129 @@ module ls_spv_request
 
   localparam int unsigned BodyAt = 8 * NativeHeaderBytes;
 
-  logic is_paper, is_native, is_well_formed, is_root, is_padded, is_roots, is_head_padded;
+  // What is known about a datagram.
+  typedef struct packed {
+    headers_t headers;
+    drop_e reason;
+    verdict_e verdict;
+    logic is_final;
+    logic is_paper;
+    logic is_zero;  // the TXID in the paper's format
+    logic is_paper_format;  // is accepted
+    logic is_native;
+    logic is_reply;
+    logic is_right_version;
+    logic is_right_status;
+    logic is_right_length;
+    logic is_root;
+    logic is_padded;  // all bytes of the body after the TXID are zero
+    logic is_roots;
+    logic is_head_padded;  // all bytes of the head of `roots` before the count are zero
+    logic takes_item;  // the TXID is that of an item
+  } facts_t;
+
+  facts_t facts_d, facts_q;
+  logic valid_q, looks_up_q;
   logic [31:0] count;
   logic [8*RootBytes-1:0] payload;
-  logic [255:0] txid_d;
+  logic [BodyAt+255:0] begin_q;  // of the payload
+  logic [255:0] item_txid_q, txid_d;
   request_t request_d;
 
+  // ---- comparisons ----
+
   assign payload = datagram_i.payload[8*RootBytes-1:0];
-  assign is_paper = datagram_i.payload_bytes == 16'(SpvPaperRequestBytes);
-  assign is_native = datagram_i.payload_bytes >= 16'(NativeHeaderBytes) &&
-                     be16(payload[8*NativeHeaderMagicAt+:16]) == NativeMagic;
-  assign is_well_formed = payload[8*NativeHeaderVersionAt+:8] == NativeVersion &&
-                          payload[8*NativeHeaderStatusAt+:16] == '0 &&
-                          17'(be16(payload[8*NativeHeaderLengthAt+:16])) + 17'(NativeHeaderBytes) ==
-                          17'(datagram_i.payload_bytes);
-  assign is_root = payload[8*NativeHeaderOpAt+:8] == SpvOpRoot && datagram_i.payload_bytes == 16'(RootBytes);
-  // All bytes of the body after the TXID are zero.
-  assign is_padded = payload[BodyAt+8*RootReplyBlockHashAt+:8*(RootReplyBytes-RootReplyBlockHashAt)] == '0;
   assign count = be32(payload[BodyAt+8*RootsHeadCountAt+:32]);
+
   always_comb begin
-    is_roots = 1'b0;
+    facts_d.headers = datagram_i.headers;
+    facts_d.reason = datagram_i.reason;
+    facts_d.verdict = datagram_i.verdict;
+    facts_d.is_final = datagram_i.is_final;
+    facts_d.is_paper = datagram_i.payload_bytes == 16'(SpvPaperRequestBytes);
+    facts_d.is_zero = payload[255:0] == '0;
+    facts_d.is_paper_format = paper_format_i;
+    facts_d.is_native = datagram_i.payload_bytes >= 16'(NativeHeaderBytes) &&
+                        be16(payload[8*NativeHeaderMagicAt+:16]) == NativeMagic;
+    facts_d.is_reply = (payload[8*NativeHeaderOpAt+:8] & NativeReplyBit) != '0;
+    facts_d.is_right_version = payload[8*NativeHeaderVersionAt+:8] == NativeVersion;
+    facts_d.is_right_status = payload[8*NativeHeaderStatusAt+:16] == '0;
+    facts_d.is_right_length = 17'(be16(payload[8*NativeHeaderLengthAt+:16])) + 17'(NativeHeaderBytes) ==
+                              17'(datagram_i.payload_bytes);
+    facts_d.is_root = payload[8*NativeHeaderOpAt+:8] == SpvOpRoot && datagram_i.payload_bytes == 16'(RootBytes);
+    facts_d.is_padded = payload[BodyAt+8*RootReplyBlockHashAt+:8*(RootReplyBytes-RootReplyBlockHashAt)] == '0;
+    facts_d.is_roots = 1'b0;
     for (int unsigned items = 1; items <= SpvRootsMax; items++) begin
       if (count == items &&
           datagram_i.payload_bytes == 16'(NativeHeaderBytes + RootsHeadBytes + RootItemBytes * items)) begin
-        is_roots = Roots && payload[8*NativeHeaderOpAt+:8] == SpvOpRoots;
+        facts_d.is_roots = Roots && payload[8*NativeHeaderOpAt+:8] == SpvOpRoots;
       end
     end
-  end
-  // All bytes of the head before the count are zero.
-  assign is_head_padded = payload[BodyAt+:8*RootsHeadCountAt] == '0;
-
-  always_comb begin
-    txid_d = payload[BodyAt+8*RootReplyRootAt+:256];
-    if (is_paper) txid_d = payload[255:0];
-    if (!valid_i || (!is_paper && payload[8*NativeHeaderOpAt+:8] == SpvOpRoots)) txid_d = item_txid_i;
+    facts_d.is_head_padded = payload[BodyAt+:8*RootsHeadCountAt] == '0;
+    facts_d.takes_item = !valid_i || (!facts_d.is_paper && payload[8*NativeHeaderOpAt+:8] == SpvOpRoots);
   end
 
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) valid_q <= 1'b0;
+    else valid_q <= valid_i;
+  end
+
+  always_ff @(posedge clk_i) begin
+    looks_up_q <= valid_i || item_valid_i;
+    if (!SkipsIdle || valid_i || item_valid_i) begin
+      facts_q <= facts_d;
+      begin_q <= payload[BodyAt+255:0];
+      item_txid_q <= item_txid_i;
+    end
+  end
+
+  // ---- decision ----
+
   always_comb begin
-    request_d.headers = datagram_i.headers;
-    request_d.is_native = !is_paper;
-    request_d.reason = datagram_i.reason;
+    txid_d = facts_q.is_paper ? begin_q[255:0] : begin_q[BodyAt+:256];
+    if (facts_q.takes_item) txid_d = item_txid_q;
+  end
+
+  always_comb begin
+    request_d.headers = facts_q.headers;
+    request_d.is_native = !facts_q.is_paper;
+    request_d.reason = facts_q.reason;
     request_d.outcome = OutcomeHit;
-    if (datagram_i.is_final) begin
-      request_d.outcome = datagram_i.verdict == VerdictDrop ? OutcomeDrop : OutcomeForward;
-    end else if (is_paper) begin
+    if (facts_q.is_final) begin
+      request_d.outcome = facts_q.verdict == VerdictDrop ? OutcomeDrop : OutcomeForward;
+    end else if (facts_q.is_paper) begin
       // A TXID of zeros is the paper's reply "unknown".
-      if (payload[255:0] == '0) begin
+      if (facts_q.is_zero) begin
         request_d.outcome = OutcomeDrop;
         request_d.reason  = DropNotARequest;
-      end else if (!paper_format_i) begin
+      end else if (!facts_q.is_paper_format) begin
         request_d.outcome = OutcomeDrop;
         request_d.reason  = DropPaperRefused;
       end
-    end else if (!is_native) begin
+    end else if (!facts_q.is_native) begin
       request_d.outcome = OutcomeDrop;
       request_d.reason  = DropNotARequest;
-    end else if ((payload[8*NativeHeaderOpAt+:8] & NativeReplyBit) != '0) begin
+    end else if (facts_q.is_reply) begin
       request_d.outcome = OutcomeDrop;
       request_d.reason  = DropReplyBit;
-    end else if (is_well_formed && is_roots && is_head_padded) begin
+    end else if (!facts_q.is_right_version || !facts_q.is_right_status || !facts_q.is_right_length) begin
+      request_d.outcome = OutcomeHost;
+    end else if (facts_q.is_roots && facts_q.is_head_padded) begin
       request_d.outcome = OutcomeRoots;
-    end else if (!is_well_formed || !is_root || !is_padded) begin
+    end else if (!facts_q.is_root || !facts_q.is_padded) begin
       request_d.outcome = OutcomeHost;
     end
   end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) valid_o <= 1'b0;
-    else valid_o <= valid_i;
+    else valid_o <= valid_q;
   end
 
   always_ff @(posedge clk_i) begin
-    looks_up_o <= valid_i || item_valid_i;
-    if (!SkipsIdle || valid_i) request_o <= request_d;
-    if (!SkipsIdle || valid_i || item_valid_i) txid_o <= txid_d;
+    looks_up_o <= looks_up_q;
+    if (!SkipsIdle || valid_q) request_o <= request_d;
+    if (!SkipsIdle || looks_up_q) txid_o <= txid_d;
   end
 
 endmodule

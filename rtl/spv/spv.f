@@ -10,6 +10,7 @@ pipeline/ls_pipeline_pkg.sv
 pipeline/ls_endpoint.sv
 pipeline/ls_barrier.sv
 pipeline/ls_window.sv
+pipeline/ls_input.sv
 pipeline/ls_classify.sv
 pipeline/ls_emit.sv
 pipeline/ls_output.sv

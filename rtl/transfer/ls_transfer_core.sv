@@ -75,47 +75,35 @@ module ls_transfer_core
     output verdict_e passed_verdict_o
 );
 
-  localparam int unsigned DecisionBits = $clog2(Decisions) + 1;
   // Requests between the store's input and the reply: more than the store's latency needs.
   localparam int unsigned Issued = 32;
 
   // ---- input ----
 
-  beat_t in_beat, frame_beat;
-  logic in_valid, in_ready, fifo_ready, frame_valid, frame_ready;
-  logic [DecisionBits-1:0] open_q;  // frames whose decision was begun and not given out
-  logic window_valid;
+  beat_t frame_beat, unused_beat;
+  logic frame_valid, frame_ready, window_valid, decision_taken, unused_valid;
   window_t window;
 
-  assign in_beat = '{last: s_axis_tlast, keep: s_axis_tkeep, data: s_axis_tdata};
-  // A frame is counted one cycle after its beat, so one place is kept free.
-  assign in_ready = fifo_ready && open_q < DecisionBits'(Decisions - 1);
-  assign in_valid = s_axis_tvalid && in_ready;
-  assign s_axis_tready = in_ready;
-
-  ls_ram_fifo #(
-      .T(beat_t),
-      .Depth(FrameFifoBeats)
-  ) u_frames (
+  ls_input #(
+      .FrameBeatsMax(FrameBeatsMax),
+      .FrameFifoBeats(FrameFifoBeats),
+      .Frames(Decisions)
+  ) u_input (
       .clk_i,
       .rst_ni,
-      .valid_i(in_valid),
-      .ready_o(fifo_ready),
-      .data_i (in_beat),
-      .valid_o(frame_valid),
-      .ready_i(frame_ready),
-      .data_o (frame_beat)
-  );
-
-  ls_window #(
-      .FrameBeatsMax(FrameBeatsMax)
-  ) u_window (
-      .clk_i,
-      .rst_ni,
-      .beat_valid_i(in_valid),
-      .beat_i(in_beat),
-      .valid_o(window_valid),
-      .window_o(window)
+      .s_axis_tvalid,
+      .s_axis_tready,
+      .s_axis_tdata,
+      .s_axis_tkeep,
+      .s_axis_tlast,
+      .beat_valid_o(unused_valid),
+      .beat_o(unused_beat),
+      .window_valid_o(window_valid),
+      .window_o(window),
+      .frame_valid_o(frame_valid),
+      .frame_ready_i(frame_ready),
+      .frame_o(frame_beat),
+      .decision_taken_i(decision_taken)
   );
 
   // ---- commands ----
@@ -441,7 +429,7 @@ module ls_transfer_core
 
   // ---- decision ----
 
-  logic decided_valid, decision_taken;
+  logic decided_valid;
   logic [TransferCounters-1:0] counts;
   decision_t decided;
   drop_e reason;
@@ -488,7 +476,6 @@ module ls_transfer_core
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      open_q <= '0;
       accepted_q <= '0;
       passed_q <= '0;
       orders_q <= '0;
@@ -496,7 +483,6 @@ module ls_transfer_core
       counters_o <= '0;
       drops_o <= '0;
     end else begin
-      open_q <= open_q + DecisionBits'(window_valid) - DecisionBits'(decision_taken);
       accepted_q <= accepted_q + 16'(window_valid);
       passed_q <= passed_q + 16'(frame_passed_o);
       records_q <= records_q + 64'(result_valid && result_ready && result.recorded);

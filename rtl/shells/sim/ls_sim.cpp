@@ -131,9 +131,9 @@ struct Watch {
     void compare(uint64_t cycle, ls_sim_event_kind kind, uint64_t *before, const void *now, size_t count) {
         uint64_t values[LS_SIM_COUNTERS + LS_SIM_DROPS];
         memcpy(values, now, count * sizeof(uint64_t));
-        // A counter rises at the clock edge that ends the cycle of the decision.
+        // A counter rises at the end of the cycle after that of the decision.
         for (uint32_t i = 0; i < count; i++)
-            if (values[i] != before[i]) note(cycle - 1, kind, i);
+            if (values[i] != before[i]) note(cycle - 2, kind, i);
         memcpy(before, values, count * sizeof(uint64_t));
     }
     template <typename Top>

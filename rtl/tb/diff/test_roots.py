@@ -94,7 +94,7 @@ def test_replies_back_to_back_take_one_cycle_for_each_beat():
             cycles.append(both.nic.cycles)
         assert cycles[1] - cycles[0] == 20 * beats, (v6, vlan, count)
         both.nic.run([one])
-        assert both.nic.latency() == 30
+        assert both.nic.latency() == 37
     both.nic.close()
 
 

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Input of the pipeline: a register for the beats from the network, the queue in which frames wait for their decision,
+// and ls_window.
+//
+// Interface: s_axis is the AXI-Stream of the network. Each beat is also given out by beat_valid_o and beat_o, without
+// back-pressure. Windows come as from ls_window, one for each frame. The input stops while the queue is full, or while
+// Frames frames are between their window and decision_taken_i, or nearly so.
+// Latency: one cycle to beat_o, two to the window. Throughput: one beat in each cycle.
+
+module ls_input
+  import ls_pipeline_pkg::*;
+#(
+    parameter int unsigned FrameBeatsMax = 24,
+    parameter int unsigned FrameFifoBeats = 512,
+    parameter int unsigned Frames = 64  // power of two, 8 or more
+) (
+    input logic clk_i,
+    input logic rst_ni,
+
+    input logic s_axis_tvalid,
+    output logic s_axis_tready,
+    input logic [BeatBits-1:0] s_axis_tdata,
+    input logic [BeatBytes-1:0] s_axis_tkeep,
+    input logic s_axis_tlast,
+
+    output logic  beat_valid_o,
+    output beat_t beat_o,
+
+    output logic window_valid_o,
+    output window_t window_o,
+
+    output logic  frame_valid_o,
+    input  logic  frame_ready_i,
+    output beat_t frame_o,
+
+    input logic decision_taken_i
+);
+
+  localparam int unsigned CountBits = $clog2(Frames) + 1;
+  // Frames that open_q does not have when is_open_q is used: one for each cycle from the input to is_open_q.
+  localparam int unsigned Uncounted = 4;
+
+  logic [CountBits-1:0] open_q;  // frames whose window was given out, and whose decision was not taken
+  logic is_open_q, fifo_ready, valid_q;
+  beat_t beat_q;
+
+  assign s_axis_tready = fifo_ready && is_open_q;
+  assign beat_valid_o = valid_q;
+  assign beat_o = beat_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      valid_q <= 1'b0;
+      open_q <= '0;
+      is_open_q <= 1'b1;
+    end else begin
+      valid_q <= s_axis_tvalid && s_axis_tready;
+      open_q <= open_q + CountBits'(window_valid_o) - CountBits'(decision_taken_i);
+      is_open_q <= open_q <= CountBits'(Frames - Uncounted);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!SkipsIdle || s_axis_tvalid) beat_q <= '{last: s_axis_tlast, keep: s_axis_tkeep, data: s_axis_tdata};
+  end
+
+  // A beat may be in the register when the queue becomes full.
+  ls_ram_fifo #(
+      .T(beat_t),
+      .Depth(FrameFifoBeats),
+      .Slack(1),
+      .SkipsIdle(SkipsIdle)
+  ) u_frames (
+      .clk_i,
+      .rst_ni,
+      .valid_i(valid_q),
+      .ready_o(fifo_ready),
+      .data_i (beat_q),
+      .valid_o(frame_valid_o),
+      .ready_i(frame_ready_i),
+      .data_o (frame_o)
+  );
+
+  ls_window #(
+      .FrameBeatsMax(FrameBeatsMax)
+  ) u_window (
+      .clk_i,
+      .rst_ni,
+      .beat_valid_i(valid_q),
+      .beat_i(beat_q),
+      .valid_o(window_valid_o),
+      .window_o
+  );
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk_i)
+    if (rst_ni) assert (open_q <= CountBits'(Frames)) else $error("more frames than decisions are under way");
+`endif
+
+endmodule
