@@ -30,6 +30,7 @@ Q, L, R, M, K = (f"spv/ls_spv_{name}.sv" for name in ["request", "lookup", "repl
 I, O, X = (f"spv/ls_spv_{name}.sv" for name in ["items", "roots", "patch"])
 P, H = "pipeline/ls_pipeline_pkg.sv", "common/ls_index_hash.sv"
 FIFO, SKID, RAMFIFO = "common/ls_fifo.sv", "common/ls_skid.sv", "common/ls_ram_fifo.sv"
+SLICE, IN = "common/ls_slice.sv", "pipeline/ls_input.sv"
 
 # File, text, replacement. Each text occurs once in its file.
 MUTANTS = [
@@ -62,36 +63,36 @@ MUTANTS = [
     (P, "return once[15:0] + {15'd0, once[16]};", "return once[15:0];"),
     (P, "if (is_native || ttl > TtlMax) return TtlMax;", "if (is_native) return TtlMax;"),
     (P, "return ttl - 8'd1;", "return ttl;"),
-    (Q, "payload[8*NativeHeaderVersionAt+:8] == NativeVersion &&", ""),
-    (Q, "payload[8*NativeHeaderStatusAt+:16] == '0 &&", ""),
-    (Q, "!is_root || !is_padded", "!is_root"),
-    (Q, "if (payload[255:0] == '0) begin", "if (payload[127:0] == '0 && !paper_format_i) begin"),
-    (Q, "end else if (!paper_format_i) begin", "end else if (1'b0) begin"),
+    (Q, "!facts_q.is_right_version ||", ""),
+    (Q, "!facts_q.is_right_status ||", ""),
+    (Q, "!facts_q.is_root || !facts_q.is_padded", "!facts_q.is_root"),
+    (Q, "facts_d.is_zero = payload[255:0] == '0;", "facts_d.is_zero = payload[127:0] == '0 && !paper_format_i;"),
+    (Q, "end else if (!facts_q.is_paper_format) begin", "end else if (1'b0) begin"),
     (Q, "(payload[8*NativeHeaderOpAt+:8] & NativeReplyBit) != '0", "1'b0"),
     (L, "!control_i.epoch[0] && now_ns_i < control_i.lease_until_ns", "now_ns_i < control_i.lease_until_ns"),
     (L, "now_ns_i < control_i.lease_until_ns", "now_ns_i <= control_i.lease_until_ns"),
-    (L, "is_whole_q[i] <= lines[i].txid == read_txid;", "is_whole_q[i] <= lines[i].txid[254:0] == read_txid[254:0];"),
+    (L, "is_whole_q[i] <= &is_part_q[i];", "is_whole_q[i] <= &is_part_q[i][Parts-2:0];"),
     (L, "is_found_d = is_whole_q[i] && generations_q[i] != '0;", "is_found_d = generations_q[i] != '0;"),
     (L, "block.generation != generation", "1'b0"),
     (L, ".data_i(first_line_q[1:0]),", ".data_i(2'd0),"),
     (H, "{sum_q[63:32], sum_q[31:0] ^ sum_q[63:32]}", "sum_q"),
     (H, "cross_q[1] <= add_low(cross_parts_q[1]);", "cross_q[1] <= '0;"),
-    (R, "if (udp_check_d == '0) udp_check_d = '1;", ""),
+    (R, "if (decision_d.udp_check == '0) decision_d.udp_check = '1;", ""),
     (R, "|| be16(block_i.root[15:0]) == NativeMagic", ""),
     (R, "if (ttl_q == old_ttl) ip_check_d", "if (1'b0) ip_check_d"),
     (R, "be32(block_i.height)", "block_i.height"),
-    (R, "? (ItemsSumBits + 1)'(tip_sum_i) :", "? '0 :"),
-    (E, "if ((ip_at + 11) / BeatBytes == beat)", "if (1'b0)"),
+    (R, "tip_part_q <= request_i.is_native ? tip_sum_i : '0;", "tip_part_q <= '0;"),
+    (E, "data[8*(ip_at+10)+:16] = changed.ip_check;", "data[8*(ip_at+10)+:8] = changed.ip_check[7:0];"),
     (E, "| NativeReplyBit;", ";"),
     (E, "is_needed = decision_i.verdict != VerdictDrop || frame_i.last;", "is_needed = 1'b1;"),
-    (E, "if (frame_i.last) beat_index_q <= '0;", "if (frame_i.last && beat_index_q != 2) beat_index_q <= '0;"),
-    (E, "else if (beat_index_q != IndexBits'(WindowBeats)) beat_index_q", "else beat_index_q"),
-    (E, "swapped[48+:48] = data[0+:48];", ""),
+    (E, "if (frame_i.last) place_q <=", "if (frame_i.last && !place_q[2]) place_q <="),
+    (E, "{|place_q[WindowBeats:WindowBeats-1], place_q", "{place_q[WindowBeats-1], place_q"),
+    (E, "{old[48+:48], old[0+:48]}", "{old[0+:48], old[0+:48]}"),
     (M, "block_o.hash_sum <= staged_sum_q;", "block_o.hash_sum <= '0;"),
     (N, "endpoint_o.v4_broadcast[i] <= value_i[63:32];", "endpoint_o.v4_broadcast[i] <= value_i[31:0];"),
-    (K, "open_q < DecisionBits'(OpenFrames - 1)", "1'b1"),
-    (K, "fifo_ready && open_q", "open_q"),
-    (FIFO, "count_o != (AddressBits + 1)'(Depth)", "1'b1"),
+    (IN, "open_q <= CountBits'(Frames - Uncounted)", "1'b1"),
+    (IN, "fifo_ready && is_open_q", "is_open_q"),
+    (FIFO, "count_q != (AddressBits + 1)'(Depth - 1)", "1'b1"),
     (SKID, "data_q <= spare_valid_q ? spare_q : data_i", "data_q <= data_i"),
     (SKID, "if (!spare_valid_q) spare_q <= data_i;", "spare_q <= data_i;"),
     (RAMFIFO, "waiting_q < AheadBits'(AheadMax)", "waiting_q <= AheadBits'(AheadMax)"),
@@ -105,10 +106,13 @@ MUTANTS = [
     (O, "items_sum_o = is_new ? '0 : sum_q", "items_sum_o = sum_q"),
     (X, "write = item_i.is_first ? kept_q : write_q", "write = write_q"),
     (X, "if (keep_i) kept_q <= next_write;", "if (keep_i) kept_q <= write_q;"),
-    (X, "< tail ? is_inside_q : !is_tail", "< tail ? is_inside_q : 1'b1"),
+    (X, "< shifted.tail ? shifted.is_inside : !shifted.is_tail", "< shifted.tail ? shifted.is_inside : 1'b1"),
     (X, "is_done_q || (is_patched && patched.is_end)", "is_done_q"),
     (R, "(RootBytes / 2)'({RootsHeadCountAt / 2{1'b1}})", "(RootBytes / 2)'({RootsHeadTipHeightAt / 2{1'b1}})"),
     (K, "16'(in_valid && !is_begun_q)", "16'(window_valid)"),
+    (SLICE, "ready_o = ready_i || !valid_q", "ready_o = 1'b1"),
+    (RAMFIFO, "stored_q < (AddressBits + 1)'(Depth - 1 - Slack)", "stored_q < (AddressBits + 1)'(Depth)"),
+    (X, "needs_answer_q <= coarse.is_end ||", "needs_answer_q <="),
 ]
 
 
@@ -126,13 +130,14 @@ PROOFS = {
     B: ["ls_spv_barrier"],
     FIFO: ["ls_fifo"],
     SKID: ["ls_skid"],
+    SLICE: ["ls_slice"],
     RAMFIFO: ["ls_ram_fifo"],
     I: ["ls_spv_items:v4", "ls_spv_items:v6_vlan"],
     O: ["ls_spv_roots"],
     X: ["ls_spv_patch", "ls_spv_patch_answers"],
 }
 # Modules with fast proofs: a mutant there is given to the proof first, and to the tests if the proof does not find it.
-PROOF_FIRST = {W, M, N, B, FIFO, SKID, RAMFIFO, O}
+PROOF_FIRST = {W, M, N, B, FIFO, SKID, SLICE, RAMFIFO, O}
 
 
 def run(command, seconds, **own):
