@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Proof of ls_spv_commands, at full width, with a table of 8 lines and 2 blocks:
-// - Each command that was taken takes effect as a whole two cycles later, in order, and changes nothing else: a line, a
-//   block with the last block hash before it, the tip, or one register. Without a command nothing changes.
+// - Each command that was taken takes effect as a whole three cycles later, in order, and changes nothing else: a line,
+//   a block with the last block hash before it, the tip, or one register. Without a command nothing changes.
 // - After a reset there is no port, no answered address, no lease, and the epoch is odd: nothing is answered.
 // - With External, a line is taken only while the memory takes lines; every other command only when all lines before it
 //   are complete.
@@ -65,11 +65,11 @@ module ls_spv_commands_proof
       .block_o(block)
   );
 
-  // ---- commands of one and two cycles ago, and the last block hash before them ----
+  // ---- commands of one, two and three cycles ago, and the last block hash before them ----
 
   logic is_first_q = 1'b1;
-  logic was_reset_q, take, valid1_q, valid2_q, has_hash_q;
-  command_t command1_q, command2_q, hash_q;
+  logic was_reset_q, take, valid1_q, valid2_q, valid3_q, has_hash_q;
+  command_t command1_q, command2_q, command3_q, hash_q;
   assign take = valid_i && ready;
 
   always_ff @(posedge clk_i) begin
@@ -77,14 +77,16 @@ module ls_spv_commands_proof
     was_reset_q <= !rst_ni;
     valid1_q <= rst_ni && take;
     valid2_q <= rst_ni && valid1_q;
+    valid3_q <= rst_ni && valid2_q;
     command1_q <= command_i;
     command2_q <= command1_q;
+    command3_q <= command2_q;
     endpoint_q <= endpoint;
     control_q <= control;
     if (!rst_ni) has_hash_q <= 1'b0;
-    else if (valid2_q && command2_q.op == CommandBlockHash) begin
+    else if (valid3_q && command3_q.op == CommandBlockHash) begin
       has_hash_q <= 1'b1;
-      hash_q <= command2_q;
+      hash_q <= command3_q;
     end
   end
 
@@ -92,7 +94,12 @@ module ls_spv_commands_proof
     assume (!is_first_q || !rst_ni);
   end
 
-  // Returns 1 if the command of two cycles ago writes register `index`.
+  // Returns 1 if `command` is of kind `kind`.
+  function automatic logic is_kind(input logic valid, input command_t command, input command_e kind);
+    return valid && command.op == kind;
+  endfunction
+
+  // Returns 1 if `command` writes register `index`.
   function automatic logic writes(input logic valid, input command_t command, input int unsigned index);
     return valid && command.op == CommandRegister && command.index == index;
   endfunction
@@ -105,8 +112,8 @@ module ls_spv_commands_proof
 
   command_t c;
   logic v;
-  assign c = command2_q;
-  assign v = valid2_q;
+  assign c = command3_q;
+  assign v = valid3_q;
 
   always_comb begin
     if (!is_first_q && was_reset_q) begin
@@ -116,7 +123,10 @@ module ls_spv_commands_proof
     end
     if (External && !is_first_q && take) begin
       if (command_i.op == CommandLine) assert (line_ready_i);
-      else assert (lines_done_i && !line_write && !(valid1_q && command1_q.op == CommandLine));
+      else begin
+        assert (lines_done_i && !line_write && !(valid1_q && command1_q.op == CommandLine));
+        assert (!(valid2_q && command2_q.op == CommandLine));
+      end
     end
     if (!Registers && !is_first_q && !was_reset_q) begin
       assert (line_write == (v && c.op == CommandLine));
@@ -168,9 +178,43 @@ module ls_spv_commands_proof
   // Relations that make the induction possible.
   always_comb begin
     if (!is_first_q) begin
-      if (was_reset_q) assert (!valid1_q && !valid2_q && !has_hash_q);
+      if (was_reset_q) assert (!valid1_q && !valid2_q && !valid3_q && !has_hash_q);
       assert (valid1_q == u_dut.valid_q);
       assert (u_dut.command_q == command1_q);
+      assert (u_dut.kind_q.is_line == (command1_q.op == CommandLine));
+      assert (u_dut.kind_q.is_block_hash == (command1_q.op == CommandBlockHash));
+      assert (u_dut.kind_q.is_block == (command1_q.op == CommandBlock));
+      assert (u_dut.kind_q.is_tip == (command1_q.op == CommandTip));
+      assert (u_dut.kind_q.is_register ==
+              (command1_q.op == CommandRegister && command1_q.index[31:RegisterIndexBits] == '0));
+      assert (u_dut.kind_q.is_barrier == (command1_q.op == CommandBarrier));
+      assert (!valid2_q || u_dut.selected_q == command2_q);
+      assert (u_dut.select_q.line == is_kind(valid2_q, command2_q, CommandLine));
+      assert (u_dut.select_q.block_hash == is_kind(valid2_q, command2_q, CommandBlockHash));
+      assert (u_dut.select_q.block == is_kind(valid2_q, command2_q, CommandBlock));
+      assert (u_dut.select_q.tip == is_kind(valid2_q, command2_q, CommandTip));
+      assert (u_dut.select_q.barrier == is_kind(valid2_q, command2_q, CommandBarrier));
+      assert (u_dut.select_q.lease_until_ns == writes(valid2_q, command2_q, RegisterSpvLeaseUntilNs));
+      assert (u_dut.select_q.epoch == writes(valid2_q, command2_q, RegisterSpvEpoch));
+      assert (u_dut.select_q.key == writes(valid2_q, command2_q, RegisterSpvKey));
+      assert (u_dut.select_q.set_bits == writes(valid2_q, command2_q, RegisterSpvSetBits));
+      assert (u_dut.select_q.ways == writes(valid2_q, command2_q, RegisterSpvWays));
+      assert (u_dut.select_q.block_mask == writes(valid2_q, command2_q, RegisterSpvBlockMask));
+      assert (u_dut.select_q.paper_index == writes(valid2_q, command2_q, RegisterSpvPaperIndex));
+      assert (u_dut.select_q.paper_format == writes(valid2_q, command2_q, RegisterSpvPaperFormat));
+      assert (u_dut.u_endpoint.select_q.mac == writes(valid2_q, command2_q, RegisterMac));
+      assert (u_dut.u_endpoint.select_q.loopback == writes(valid2_q, command2_q, RegisterLoopback));
+      assert (u_dut.u_endpoint.select_q.v4_own == writes(valid2_q, command2_q, RegisterV4Own));
+      assert (u_dut.u_endpoint.select_q.v4_answered == writes(valid2_q, command2_q, RegisterV4Answered));
+      assert (u_dut.u_endpoint.select_q.v6_own == writes(valid2_q, command2_q, RegisterV6Own));
+      assert (u_dut.u_endpoint.select_q.v6_answered == writes(valid2_q, command2_q, RegisterV6Answered));
+      assert (u_dut.u_endpoint.select_q.port == writes(valid2_q, command2_q, RegisterSpvPort));
+      for (int unsigned i = 0; i < RegisterV4Count; i++) begin
+        assert (u_dut.u_endpoint.select_q.v4[i] == writes(valid2_q, command2_q, RegisterV4 + i));
+      end
+      for (int unsigned i = 0; i < RegisterV6Count; i++) begin
+        assert (u_dut.u_endpoint.select_q.v6[i] == writes(valid2_q, command2_q, RegisterV6 + i));
+      end
       if (v && c.op == CommandBlockHash) begin
         assert (u_dut.staged_height_q == c.first && u_dut.staged_hash_q == c.value);
         assert (u_dut.staged_sum_q == c.second[15:0]);

@@ -18,17 +18,21 @@ module ls_barrier (
     output logic [31:0] barrier_o
 );
 
+  logic has_passed_q;
   logic [15:0] at_q;
   logic [31:0] index_q;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       pending_o <= 1'b0;
+      has_passed_q <= 1'b0;
       barrier_o <= '0;
     end else if (pending_o) begin
       // The difference is positive while frames that came before the barrier are in the pipeline.
-      if ($signed(at_q - passed_i) <= 0) begin
+      has_passed_q <= $signed(at_q - passed_i) <= 0;
+      if (has_passed_q) begin
         pending_o <= 1'b0;
+        has_passed_q <= 1'b0;
         barrier_o <= index_q;
       end
     end else if (set_i) begin

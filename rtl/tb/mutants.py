@@ -96,7 +96,7 @@ MUTANTS = [
     (SKID, "data_q <= spare_valid_q ? spare_q : data_i", "data_q <= data_i"),
     (SKID, "if (!spare_valid_q) spare_q <= data_i;", "spare_q <= data_i;"),
     (RAMFIFO, "waiting_q < AheadBits'(AheadMax)", "waiting_q <= AheadBits'(AheadMax)"),
-    (B, "if ($signed(at_q - passed_i) <= 0)", "if ($signed(at_q - passed_i) <= 1)"),
+    (B, "has_passed_q <= $signed(at_q - passed_i) <= 0;", "has_passed_q <= $signed(at_q - passed_i) <= 1;"),
     (E, "VerdictReply: out_ready = network_ready_i;", "VerdictReply: out_ready = 1'b1;"),
     (I, "whole_q[ItemBits-1:8*RootItemBlockHashAt] == '0", "whole_q[ItemBits-1:8*RootItemHeightAt] == '0"),
     (I, "{EtherTypeVlan, EtherTypeQinq}", "{EtherTypeVlan}"),

@@ -4,7 +4,9 @@
 // barriers. Commands of other services are ignored.
 //
 // Interface: s_command takes a command of 64 bytes; it waits for an earlier barrier, and until an earlier order was
-// taken. Commands take effect in order; registers change two cycles after the command was taken in.
+// taken, so that there is one order in two cycles at most. Commands take effect in order; registers change three cycles
+// after the command was taken in: a command is registered with its kind, then with one bit for each thing that it may
+// change, and these bits alone enable the registers, which are all over the chip.
 // barrier_o is the index of the last completed barrier; accepted_i and passed_i count frames.
 
 module ls_transfer_commands
@@ -43,53 +45,132 @@ module ls_transfer_commands
   localparam int unsigned FlagFrozen = $clog2(TransferCellFrozen);
   localparam int unsigned FlagClaimed = $clog2(TransferCellClaimed);
 
-  logic valid_q, barrier_pending, is_barrier, is_order, is_session, is_register, waits;
-  command_t command_q;
+  typedef struct packed {
+    logic is_order;
+    logic is_fill;
+    logic is_session;
+    logic is_last;
+    logic is_register;  // and the high bits of the index are those of a register
+    logic is_barrier;
+  } kind_t;
+
+  // What the command changes, except orders; at most one bit is 1.
+  typedef struct packed {
+    logic last;
+    logic barrier;
+    logic lease_until_ns;
+    logic key;
+    logic mode;
+    logic paper_format;
+    logic require_signature;
+    logic sessions;
+    logic issuers;
+    logic [RegisterTransferIssuerCount-1:0] issuer;
+  } select_t;
+
+  logic valid_q, barrier_pending, is_next, is_register;
+  command_t command_q, selected_q;
+  kind_t kind_q;
+  select_t select, select_q;
+  logic is_fill_q;  // the order is `transfer_fill`
+  logic holds_q;  // an order waits in the second stage until it is taken, and nothing moves meanwhile
   last_t last_q;
+  logic [RegisterIndexBits-1:0] index;
   logic [255:0] value;
 
-  assign value = command_q.value;
-  assign is_barrier = valid_q && command_q.op == CommandBarrier;
-  assign is_order = valid_q && command_q.op >= CommandTransferRead && command_q.op <= CommandTransferGrant;
-  assign is_register = valid_q && command_q.op == CommandRegister;
-  assign is_session = valid_q && command_q.op == CommandTransferSession;
-  assign waits = (is_order && !order_ready_i) || (is_session && !session_order_ready_i);
-  // A barrier may still be in command_q, so a command after it waits until it is pending or complete.
-  assign s_command_ready_o = !barrier_pending && !is_barrier && !waits;
+  assign value = selected_q.value;
+  // A barrier may still be in one of the two stages, so a command after it waits until it is pending or complete.
+  assign s_command_ready_o = !holds_q && !barrier_pending && !(valid_q && kind_q.is_barrier) && !select_q.barrier;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) valid_q <= 1'b0;
-    else if (!waits) valid_q <= s_command_valid_i && s_command_ready_o;
+    else if (!holds_q) valid_q <= s_command_valid_i && s_command_ready_o;
   end
 
-  always_ff @(posedge clk_i) if (!waits) command_q <= s_command_i;
+  always_ff @(posedge clk_i) begin
+    if (!holds_q) begin
+      command_q <= s_command_i;
+      kind_q.is_order <= s_command_i.op >= CommandTransferRead && s_command_i.op <= CommandTransferGrant;
+      kind_q.is_fill <= s_command_i.op == CommandTransferFill;
+      kind_q.is_session <= s_command_i.op == CommandTransferSession;
+      kind_q.is_last <= s_command_i.op == CommandTransferLast;
+      kind_q.is_register <= s_command_i.op == CommandRegister && s_command_i.index[31:RegisterIndexBits] == '0;
+      kind_q.is_barrier <= s_command_i.op == CommandBarrier;
+    end
+  end
+
+  // ---- selection ----
+
+  assign is_next = valid_q && !holds_q;
+  assign index = command_q.index[RegisterIndexBits-1:0];
+  assign is_register = is_next && kind_q.is_register;
+
+  always_comb begin
+    select.last = is_next && kind_q.is_last;
+    select.barrier = is_next && kind_q.is_barrier;
+    select.lease_until_ns = is_register && index == RegisterIndexBits'(RegisterTransferLeaseUntilNs);
+    select.key = is_register && index == RegisterIndexBits'(RegisterTransferKey);
+    select.mode = is_register && index == RegisterIndexBits'(RegisterTransferMode);
+    select.paper_format = is_register && index == RegisterIndexBits'(RegisterTransferPaperFormat);
+    select.require_signature = is_register && index == RegisterIndexBits'(RegisterTransferRequireSignature);
+    select.sessions = is_register && index == RegisterIndexBits'(RegisterTransferSessions);
+    select.issuers = is_register && index == RegisterIndexBits'(RegisterTransferIssuers);
+    for (int unsigned i = 0; i < RegisterTransferIssuerCount; i++) begin
+      select.issuer[i] = is_register && index == RegisterIndexBits'(RegisterTransferIssuer + i);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      select_q <= '0;
+      order_valid_o <= 1'b0;
+      session_order_valid_o <= 1'b0;
+      holds_q <= 1'b0;
+    end else begin
+      select_q <= select;
+      if (holds_q) begin
+        if (order_ready_i) order_valid_o <= 1'b0;
+        if (session_order_ready_i) session_order_valid_o <= 1'b0;
+        holds_q <= order_valid_o ? !order_ready_i : !session_order_ready_i;
+      end else begin
+        order_valid_o <= valid_q && kind_q.is_order;
+        session_order_valid_o <= valid_q && kind_q.is_session;
+        holds_q <= valid_q && (kind_q.is_order || kind_q.is_session);
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!holds_q) begin
+      selected_q <= command_q;
+      is_fill_q  <= kind_q.is_fill;
+    end
+  end
 
   // ---- orders ----
 
   always_comb begin
-    order_valid_o = is_order;
-    order_o.user = command_q.index;
-    order_o.linked = command_q.first[FlagLinked];
-    order_o.kind = order_e'(4'(command_q.op - CommandTransferRead));
-    order_o.id = command_q.id;
+    order_o.user = selected_q.index;
+    order_o.linked = selected_q.first[FlagLinked];
+    order_o.kind = order_e'(4'(selected_q.op - CommandTransferRead));
+    order_o.id = selected_q.id;
     order_o.account.balance = value[63:0];
     order_o.account.held_out = value[127:64];
     order_o.account.held_in = value[191:128];
     order_o.account.version = value[255:192];
-    order_o.account.frozen = command_q.first[FlagFrozen];
-    order_o.account.claimed = command_q.first[FlagClaimed];
+    order_o.account.frozen = selected_q.first[FlagFrozen];
+    order_o.account.claimed = selected_q.first[FlagClaimed];
     order_o.account.last = last_q;
   end
 
   always_comb begin
-    session_order_valid_o = is_session;
-    session_order_o.index = command_q.index;
-    session_order_o.slot = command_q.second;
-    session_order_o.writes = command_q.first[FlagWrites];
-    session_order_o.writes_claim = command_q.first[FlagWritesClaim];
-    session_order_o.session.claimed = command_q.first[FlagClaimed];
-    session_order_o.session.count = command_q.first[23:8];
-    session_order_o.session.code = code_e'(command_q.first[27:24]);
+    session_order_o.index = selected_q.index;
+    session_order_o.slot = selected_q.second;
+    session_order_o.writes = selected_q.first[FlagWrites];
+    session_order_o.writes_claim = selected_q.first[FlagWritesClaim];
+    session_order_o.session.claimed = selected_q.first[FlagClaimed];
+    session_order_o.session.count = selected_q.first[23:8];
+    session_order_o.session.code = code_e'(selected_q.first[27:24]);
     session_order_o.session.token = value[63:0];
     session_order_o.session.session_sequence = value[127:64];
     session_order_o.session.sum = value[191:128];
@@ -99,15 +180,15 @@ module ls_transfer_commands
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       last_q <= '0;
-    end else if (is_order && order_ready_i && command_q.op == CommandTransferFill) begin
+    end else if (order_valid_o && order_ready_i && is_fill_q) begin
       last_q <= '0;
-    end else if (valid_q && command_q.op == CommandTransferLast) begin
+    end else if (select_q.last) begin
       last_q.number <= value[31:0];
       last_q.amount <= value[63:32];
       last_q.reply <= value[95:64];
       last_q.destination <= value[127:96];
-      last_q.command <= command_q.first[3:0];
-      last_q.code <= code_e'(command_q.first[19:16]);
+      last_q.command <= selected_q.first[3:0];
+      last_q.code <= code_e'(selected_q.first[19:16]);
     end
   end
 
@@ -122,25 +203,20 @@ module ls_transfer_commands
       control_o.sessions <= '0;
       control_o.require_signature <= 1'b1;
       control_o.paper_format <= 1'b0;
-    end else if (is_register) begin
-      case (command_q.index)
-        RegisterTransferLeaseUntilNs: control_o.lease_until_ns <= value[RegisterTransferLeaseUntilNsBits-1:0];
-        RegisterTransferMode: control_o.mode <= value[RegisterTransferModeBits-1:0];
-        RegisterTransferSessions: control_o.sessions <= value[RegisterTransferSessionsBits-1:0];
-        RegisterTransferIssuers: control_o.issuers <= value[RegisterTransferIssuersBits-1:0];
-        RegisterTransferRequireSignature: control_o.require_signature <= value[0];
-        RegisterTransferPaperFormat: control_o.paper_format <= value[0];
-        default: ;
-      endcase
+    end else begin
+      if (select_q.lease_until_ns) control_o.lease_until_ns <= value[RegisterTransferLeaseUntilNsBits-1:0];
+      if (select_q.mode) control_o.mode <= value[RegisterTransferModeBits-1:0];
+      if (select_q.sessions) control_o.sessions <= value[RegisterTransferSessionsBits-1:0];
+      if (select_q.issuers) control_o.issuers <= value[RegisterTransferIssuersBits-1:0];
+      if (select_q.require_signature) control_o.require_signature <= value[0];
+      if (select_q.paper_format) control_o.paper_format <= value[0];
     end
   end
 
   always_ff @(posedge clk_i) begin
-    if (is_register) begin
-      if (command_q.index == RegisterTransferKey) control_o.key <= value[RegisterTransferKeyBits-1:0];
-      for (int unsigned i = 0; i < RegisterTransferIssuerCount; i++) begin
-        if (command_q.index == RegisterTransferIssuer + i) control_o.issuer[i] <= range_t'(value);
-      end
+    if (select_q.key) control_o.key <= value[RegisterTransferKeyBits-1:0];
+    for (int unsigned i = 0; i < RegisterTransferIssuerCount; i++) begin
+      if (select_q.issuer[i]) control_o.issuer[i] <= range_t'(value);
     end
   end
 
@@ -149,8 +225,8 @@ module ls_transfer_commands
   ) u_endpoint (
       .clk_i,
       .rst_ni,
-      .write_i(is_register),
-      .index_i(command_q.index),
+      .select_i(is_register),
+      .index_i(index),
       .value_i(value[RegisterV6Bits-1:0]),
       .endpoint_o
   );
@@ -160,8 +236,8 @@ module ls_transfer_commands
   ls_barrier u_barrier (
       .clk_i,
       .rst_ni,
-      .set_i(is_barrier),
-      .index_i(command_q.index),
+      .set_i(select_q.barrier),
+      .index_i(selected_q.index),
       .accepted_i,
       .passed_i,
       .pending_o(barrier_pending),

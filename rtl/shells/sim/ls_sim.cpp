@@ -288,8 +288,8 @@ uint64_t ls_sim_command(struct ls_sim *sim, const uint8_t *commands, size_t coun
         }
     }
     top.s_command_tvalid = 0;
-    // A command takes effect two cycles after it was taken in; a barrier needs two more.
-    for (int i = 0; i < 4; i++) {
+    // A command takes effect three cycles after it was taken in; a barrier needs two more.
+    for (int i = 0; i < 5; i++) {
         sim->settle();
         sim->edge();
     }

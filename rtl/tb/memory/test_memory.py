@@ -186,8 +186,8 @@ def test_a_lease_or_epoch_that_ends_during_a_read_stops_the_answer(case):
     end = times.command_done[-1]
     before, after = 0, 0
     for one, begun, gone in zip(left, times.frame_in, times.frame_out, strict=True):
-        # A request begins twelve cycles after its last beat, and a register changes two cycles after its command.
-        if begun < end - 11:
+        # A request begins twelve cycles after its last beat, and a register changes three cycles after its command.
+        if begun < end - 10:
             before += 1
             assert gone > end + 20 and one.verdict == "forward"
         elif begun > end + 5:
