@@ -9,7 +9,7 @@
 // A frame of more than FrameBeatsMax beats goes to the host unchanged.
 // The input is stopped only when an output does not accept frames: look-ups have a fixed latency, frames wait for their
 // decision in a FIFO, and decisions are limited to the space for them.
-// Latency: 30 cycles from the last beat in to the first beat out. Throughput: one beat in each cycle.
+// Latency: 37 cycles from the last beat in to the first beat out. Throughput: one beat in each cycle.
 // Native `roots` is answered without external memory only.
 // With MemoryLineBits above 0, the table is in external memory (m_axi, AXI4 of 512 bits), and LineBits is the size of
 // its first level. Frames wait in order until their look-up is complete, at most Frames of them; FrameFifoBeats must
