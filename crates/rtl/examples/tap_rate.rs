@@ -19,6 +19,7 @@ use lineside_rtl::{
 };
 use std::error::Error;
 use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -85,6 +86,25 @@ fn ask(socket: &UdpSocket, count: u32, window: u32) -> Result<f64, Box<dyn Error
     Ok(f64::from(count) / begin.elapsed().as_secs_f64())
 }
 
+/// Gives the socket a receive buffer for all replies in flight, whatever the limit of the system is.
+fn grow_receive_buffer(socket: &UdpSocket) -> std::io::Result<()> {
+    let bytes: libc::c_int = 8 << 20;
+    // SAFETY: the value is valid for reading, and its size is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            std::ptr::from_ref(&bytes).cast(),
+            std::mem::size_of_val(&bytes) as libc::socklen_t,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
 /// Returns the processor time of this process in nanoseconds, in user space and in the kernel.
 fn processor_ns() -> f64 {
     // SAFETY: the structure has only numbers, and 0 is valid for all of them.
@@ -113,9 +133,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     queue.flush();
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     socket.connect(("10.78.0.2", PORT))?;
+    grow_receive_buffer(&socket)?;
     socket.set_read_timeout(Some(Duration::from_secs(10)))?;
     ask(&socket, 1000, 1)?;
-    for (window, count) in [(1, 50_000), (16, 300_000), (64, 600_000), (128, 600_000)] {
+    for (window, count) in [
+        (1, 50_000),
+        (16, 300_000),
+        (64, 600_000),
+        (128, 600_000),
+        (256, 600_000),
+        (512, 600_000),
+    ] {
         let (before, processor_before) = (bridge.counts().all(), processor_ns());
         let rate = ask(&socket, count, window)?;
         let grown = |name: &str| {
