@@ -42,14 +42,16 @@ module ls_transfer_sum
 
   for (genvar step = 0; step < int'(OperationWords); step++) begin : gen_step
     logic [63:0] word, product;
-    // A DSP slice multiplies 26 by 17 bits without sign. The names have the place of the lowest bit.
-    logic [42:0] at_0_q, at_17_q;
-    logic [37:0] at_26_q;
+    // Parts of 18 and 17 bits, so that a product fits one multiplier of an FPGA with 18 x 18 bits, and one of an FPGA
+    // with 26 x 17 bits. The names have the place of the lowest bit.
+    logic [34:0] at_0_q, at_17_q, at_18_q;
     logic [29:0] at_34_q;
-    logic [20:0] at_43_q;
+    logic [28:0] at_35_q;
+    logic [27:0] at_36_q;
     logic [12:0] at_51_q;
     logic [11:0] at_52_q;
-    logic [3:0] at_60_q;
+    logic [10:0] at_53_q;
+    logic [9:0] at_54_q;
     logic [63:0] left_q, right_q;
 
     // The word of the next step.
@@ -71,16 +73,18 @@ module ls_transfer_sum
     assign product = left_q + right_q;
 
     always_ff @(posedge clk_i) begin
-      at_0_q <= 43'(factor_q[step][25:0]) * 43'(Odd[16:0]);
-      at_17_q <= 43'(factor_q[step][25:0]) * 43'(Odd[33:17]);
-      at_26_q <= 38'(factor_q[step][51:26]) * 38'(Odd[16:0]);
-      at_34_q <= 30'(factor_q[step][25:0]) * 30'(Odd[50:34]);
-      at_43_q <= 21'(factor_q[step][46:26]) * 21'(Odd[33:17]);
+      at_0_q <= 35'(factor_q[step][17:0]) * 35'(Odd[16:0]);
+      at_17_q <= 35'(factor_q[step][17:0]) * 35'(Odd[33:17]);
+      at_18_q <= 35'(factor_q[step][35:18]) * 35'(Odd[16:0]);
+      at_34_q <= 30'(factor_q[step][17:0]) * 30'(Odd[50:34]);
+      at_35_q <= 29'(factor_q[step][35:18]) * 29'(Odd[33:17]);
+      at_36_q <= 28'(factor_q[step][53:36]) * 28'(Odd[16:0]);
       at_51_q <= factor_q[step][12:0] * Odd[63:51];
-      at_52_q <= factor_q[step][63:52] * Odd[11:0];
-      at_60_q <= factor_q[step][29:26] * Odd[37:34];
-      left_q <= {at_43_q, at_0_q} + {at_60_q, at_17_q, 17'd0} + {at_34_q, 34'd0};
-      right_q <= {at_26_q, 26'd0} + {at_51_q, 51'd0} + {at_52_q, 52'd0};
+      at_52_q <= factor_q[step][29:18] * Odd[45:34];
+      at_53_q <= factor_q[step][46:36] * Odd[27:17];
+      at_54_q <= factor_q[step][63:54] * Odd[9:0];
+      left_q <= {at_36_q, 1'b0, at_0_q} + {at_52_q, at_17_q, 17'd0} + {at_53_q, at_18_q, 18'd0};
+      right_q <= {at_34_q, 34'd0} + {at_35_q, 35'd0} + {at_51_q, 51'd0} + {at_54_q, 54'd0};
       factor_q[step+1] <= product ^ 64'(product[63:32]) ^ word;
     end
   end
