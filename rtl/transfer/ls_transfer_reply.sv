@@ -7,7 +7,7 @@
 //
 // Interface: one request in each cycle, no back-pressure; exactly one decision for each, in order. result_i counts for
 // requests whose outcome is OutcomeStore.
-// Latency: three cycles.
+// Latency: six cycles.
 
 module ls_transfer_reply
   import ls_pkg::*;
@@ -46,41 +46,63 @@ module ls_transfer_reply
   typedef logic [15:0] word_t;
   typedef word_t [PayloadWords-1:0] words_t;
 
-  logic [2:0] valid_q;
-  context_t [1:0] context_q;
-  drop_e reason_q;
+  logic [5:0] valid_q;
+  context_t about_q;
+  result_t result_q;
+  headers_t [1:0] headers_q;
+  logic [2:0] is_native_q;
+  drop_e [2:0] reasons_q;
 
-  // ---- stage 1: outcome, payload, sums ----
+  // ---- stage 0: what the request and the store say about the reply ----
 
-  verdict_e verdict_d;
-  verdict_e [1:0] verdict_q;
-  logic [TransferCounters-1:0] counts_d;
-  logic [1:0][TransferCounters-1:0] counts_q;
-  logic is_from_store, is_host, is_status;
-  word_t status;
+  logic is_from_store, is_from_store_q, is_host_q, is_status_q, unused_fields;
+  code_e code_d, code;
   amount_t balance;
-  code_e code;
-  logic [31:0] amount;
-  words_t words_d, words_q;
-  logic [PayloadWords-1:0] mask_d, mask_q;
-  logic [3:0][18:0] sums_d, sums_q;
-  logic [7:0] ttl_d;
-  logic [1:0][7:0] ttl_q;
+  word_t status;
 
   assign is_from_store = context_i.outcome == OutcomeStore;
-  assign code = is_from_store ? result_i.code : context_i.code;
-  // A session refuses the whole packet with a status, also if there is no place for its record.
-  assign is_status = context_i.outcome == OutcomeStatus || (is_from_store && result_i.is_full);
-  assign status = is_from_store ? StatusBusy : word_t'(context_i.status);
-  assign balance = is_from_store ? result_i.balance : context_i.amount;
-  // In `durable` mode an account that is not in the table may exist: the table may have had no room for it.
-  assign is_host = context_i.outcome == OutcomeHost ||
-                   (is_from_store && (result_i.forward || (mode_i != ModeExpress && code == CodeUnknownAccount)));
+  assign code_d = is_from_store ? result_i.code : context_i.code;
+
+  assign unused_fields = &{1'b0, about_q, result_q};
+
+  always_ff @(posedge clk_i) begin
+    about_q <= context_i;
+    result_q <= result_i;
+    is_from_store_q <= is_from_store;
+    code <= code_d;
+    // A session refuses the whole packet with a status, also if there is no place for its record.
+    is_status_q <= context_i.outcome == OutcomeStatus || (is_from_store && result_i.is_full);
+    status <= is_from_store ? StatusBusy : word_t'(context_i.status);
+    balance <= is_from_store ? result_i.balance : context_i.amount;
+    // In `durable` mode an account that is not in the table may exist: the table may have had no room for it.
+    is_host_q <= context_i.outcome == OutcomeHost ||
+                 (is_from_store && (result_i.forward || (mode_i != ModeExpress && code_d == CodeUnknownAccount)));
+  end
+
+  // ---- stage 1: outcome, payload ----
+
+  localparam int unsigned Terms = 16;  // of the checksum
+
+  verdict_e verdict_d;
+  verdict_e [2:0] verdict_q;
+  logic [TransferCounters-1:0] counts_d;
+  logic [3:0][TransferCounters-1:0] counts_q;
+  logic is_host, is_status;
+  logic [31:0] amount;
+  words_t words_d;
+  words_t words_q, words_2_q;
+  logic [PayloadWords-1:0] mask_d, mask_q, mask_2_q;
+  word_t [Terms-1:0] terms_d, terms_q;
+  logic [7:0] ttl_d;
+  logic [2:0][7:0] ttl_q;
+
+  assign is_host = is_host_q;
+  assign is_status = is_status_q;
 
   always_comb begin
     verdict_d = VerdictForward;
     counts_d = '0;
-    case (context_i.outcome)
+    case (about_q.outcome)
       OutcomeDrop: verdict_d = VerdictDrop;
       OutcomeNotLeased: counts_d[TransferCounterNotLeased] = 1'b1;
       OutcomeHost, OutcomeRefused, OutcomeStore, OutcomeStatus, OutcomeStored: begin
@@ -89,12 +111,12 @@ module ls_transfer_reply
         end else begin
           verdict_d = VerdictReply;
           counts_d[TransferCounterReplies] = 1'b1;
-          if (context_i.outcome == OutcomeStored || (is_from_store && result_i.repeated)) begin
+          if (about_q.outcome == OutcomeStored || (is_from_store_q && result_q.repeated)) begin
             counts_d[TransferCounterRepeats] = 1'b1;
-          end else if (is_from_store && code == CodeBusy) begin
+          end else if (is_from_store_q && code == CodeBusy) begin
             counts_d[TransferCounterBusy] = 1'b1;
-            counts_d[TransferCounterRingFull] = result_i.is_full;
-          end else if (code != CodeDone && (!context_i.is_native || context_i.is_execute)) begin
+            counts_d[TransferCounterRingFull] = result_q.is_full;
+          end else if (code != CodeDone && (!about_q.is_native || about_q.is_execute)) begin
             counts_d[TransferCounterRefusals] = 1'b1;
           end
         end
@@ -106,21 +128,22 @@ module ls_transfer_reply
   always_comb begin
     words_d = '0;
     mask_d = '0;
-    sums_d = '0;
-    amount = code == CodeDone ? result_i.balance[31:0] : 32'(code);
-    if (context_i.is_execute) begin
+    terms_d = '0;
+    amount = code == CodeDone ? result_q.balance[31:0] : 32'(code);
+    if (about_q.is_execute) begin
       // The sequence number is always replaced; in most replies by the same one.
       for (int unsigned i = 0; i < 4; i++) begin
-        words_d[SequenceAt+3-i] = context_i.session_sequence[16*i+:16];
+        words_d[SequenceAt+3-i] = about_q.session_sequence[16*i+:16];
         words_d[OperationAt+OperationAmountAt/2+3-i] = balance[16*i+:16];
-        sums_d[1] = sums_d[1] + 19'(context_i.session_sequence[16*i+:16]);
-        if (!is_status) sums_d[2] = sums_d[2] + 19'(balance[16*i+:16]);
+        terms_d[i] = about_q.session_sequence[16*i+:16];
+        if (!is_status) terms_d[4+i] = balance[16*i+:16];
       end
       words_d[StatusAt] = is_status ? status : StatusOk;
       words_d[DurabilityAt] = is_status ? '0 : word_t'(ModeExpress);
       words_d[OperationAt+OperationCodeAt/2] = word_t'(code);
-      sums_d[0] = 19'(words_d[StatusAt]) + 19'(words_d[DurabilityAt]) +
-                  (is_status ? 19'(context_i.operation_sum) : 19'(code));
+      terms_d[12] = words_d[StatusAt];
+      terms_d[13] = is_status ? about_q.operation_sum : word_t'(code);
+      terms_d[8] = words_d[DurabilityAt];
       mask_d[StatusAt] = 1'b1;
       mask_d[SequenceAt+:4] = '1;
       mask_d[DurabilityAt] = 1'b1;
@@ -129,101 +152,123 @@ module ls_transfer_reply
         // Amount and number; the number is 0.
         mask_d[OperationAt+OperationAmountAt/2+:8] = '1;
       end
-    end else if (context_i.is_native) begin
+    end else if (about_q.is_native) begin
       words_d[ModeAt] = word_t'(mode_i);
       for (int unsigned i = 0; i < 4; i++) begin
-        words_d[ItemAt+BalanceItemBalanceAt/2+3-i] = result_i.balance[16*i+:16];
-        words_d[ItemAt+BalanceItemHeldAt/2+3-i] = result_i.held[16*i+:16];
-        words_d[ItemAt+BalanceItemVersionAt/2+3-i] = result_i.version[16*i+:16];
-        sums_d[1] = sums_d[1] + 19'(result_i.balance[16*i+:16]);
-        sums_d[2] = sums_d[2] + 19'(result_i.held[16*i+:16]);
-        sums_d[3] = sums_d[3] + 19'(result_i.version[16*i+:16]);
+        words_d[ItemAt+BalanceItemBalanceAt/2+3-i] = result_q.balance[16*i+:16];
+        words_d[ItemAt+BalanceItemHeldAt/2+3-i] = result_q.held[16*i+:16];
+        words_d[ItemAt+BalanceItemVersionAt/2+3-i] = result_q.version[16*i+:16];
+        terms_d[i] = result_q.balance[16*i+:16];
+        terms_d[4+i] = result_q.held[16*i+:16];
+        terms_d[8+i] = result_q.version[16*i+:16];
       end
       words_d[ItemAt+BalanceItemCodeAt/2] = word_t'(code);
-      words_d[ItemAt+BalanceItemFrozenAt/2] = word_t'(result_i.frozen);
-      sums_d[0] = 19'(code) + 19'(result_i.frozen) + 19'(mode_i);
+      words_d[ItemAt+BalanceItemFrozenAt/2] = word_t'(result_q.frozen);
+      terms_d[12] = word_t'(code);
+      terms_d[13] = word_t'(mode_i) + word_t'(result_q.frozen);
       mask_d[ModeAt] = 1'b1;
       mask_d[ItemAt+BalanceItemBalanceAt/2+:(BalanceItemReservedAt-BalanceItemBalanceAt)/2] = '1;
     end else begin
-      words_d[0] = be16(context_i.first) | {code != CodeDone, 15'd0};
+      words_d[0] = be16(about_q.first) | {code != CodeDone, 15'd0};
       words_d[AmountAt] = amount[31:16];
       words_d[AmountAt+1] = amount[15:0];
       // The filler becomes zero; a byte after it stays.
-      words_d[FillerAt] = context_i.filler[0] ? word_t'(context_i.trailer) : '0;
-      sums_d[0] = 19'(words_d[0]) + 19'(amount[31:16]) + 19'(amount[15:0]);
+      words_d[FillerAt] = about_q.filler[0] ? word_t'(about_q.trailer) : '0;
+      terms_d[0] = words_d[0];
+      terms_d[1] = amount[31:16];
+      terms_d[2] = amount[15:0];
       mask_d[0] = 1'b1;
       mask_d[AmountAt+:2] = '1;
-      mask_d[FillerAt] = context_i.filler != 2'd0;
+      mask_d[FillerAt] = about_q.filler != 2'd0;
     end
-    sums_d[0] = sums_d[0] + 19'(context_i.kept_sum) + 19'(context_i.headers.partial_sum);
-    ttl_d = reply_ttl(context_i.is_native, context_i.headers.ttl);
+    terms_d[14] = about_q.kept_sum;
+    terms_d[15] = about_q.headers.partial_sum;
+    ttl_d = reply_ttl(about_q.is_native, about_q.headers.ttl);
   end
 
   always_ff @(posedge clk_i) begin
-    context_q[0] <= context_i;
-    verdict_q <= {verdict_q[0], verdict_d};
-    counts_q <= {counts_q[0], counts_d};
-    ttl_q <= {ttl_q[0], ttl_d};
+    headers_q <= {headers_q[0], about_q.headers};
+    is_native_q <= {is_native_q[1:0], about_q.is_native};
+    reasons_q <= {reasons_q[1:0], about_q.reason};
+    verdict_q <= {verdict_q[1:0], verdict_d};
+    counts_q <= {counts_q[2:0], counts_d};
+    ttl_q <= {ttl_q[1:0], ttl_d};
     words_q <= words_d;
     mask_q <= mask_d;
-    sums_q <= sums_d;
+    terms_q <= terms_d;
   end
 
-  // ---- stage 2: checksums, first shift ----
+  // ---- stage 2: sums ----
 
-  logic [20:0] total;
-  word_t udp_check_d, udp_check_q, ip_check_d, ip_check_q;
-  word_t [VlanShift+PayloadWords-1:0] body_d, body_q;
-  logic [VlanShift+PayloadWords-1:0] body_mask_d, body_mask_q;
+  logic [3:0][17:0] sums_d, sums_q;
+  logic [17:0] ip_sum_q;
+  logic keeps_ip_q;
+  word_t inverted;  // a variable of its own: tools differ in the width of `~` within a cast
+
+  assign inverted = ~headers_q[0].ip_check;
 
   always_comb begin
-    logic [7:0] old_ttl;
-    word_t inverted;  // a variable of its own: tools differ in the width of `~` within a cast
-    total = '0;
-    for (int unsigned i = 0; i < 4; i++) total = total + 21'(sums_q[i]);
-    udp_check_d = ~fold(32'(total));
-    if (udp_check_d == '0) udp_check_d = '1;
-    old_ttl = context_q[0].headers.ttl;
-    inverted = ~context_q[0].headers.ip_check;
+    sums_d = '0;
+    for (int unsigned i = 0; i < Terms; i++) sums_d[i/4] = sums_d[i/4] + 18'(terms_q[i]);
+  end
+
+  always_ff @(posedge clk_i) begin
+    sums_q <= sums_d;
     // Update of the header checksum (RFC 1624). The protocol, which shares the word, adds the same on both sides.
-    ip_check_d = ~fold(32'(inverted) + 32'({~old_ttl, 8'hff - 8'd17}) + 32'({ttl_q[0], 8'd17}));
-    if (ttl_q[0] == old_ttl) ip_check_d = context_q[0].headers.ip_check;
+    ip_sum_q <= 18'(inverted) + 18'({~headers_q[0].ttl, 8'hff - 8'd17}) + 18'({ttl_q[0], 8'd17});
+    keeps_ip_q <= ttl_q[0] == headers_q[0].ttl;
+    words_2_q <= words_q;
+    mask_2_q <= mask_q;
+  end
+
+  // ---- stage 3: first shift; sum ----
+
+  logic [19:0] total_q;
+  word_t ip_check_q, udp_check_d;
+  word_t [VlanShift+PayloadWords-1:0] body_d, body_q;
+  logic [VlanShift+PayloadWords-1:0] body_mask_d, body_mask_q;
+  logic is_v6_q, is_vlan_q;
+
+  always_comb begin
     body_d = '0;
     body_mask_d = '0;
     for (int unsigned i = 0; i < PayloadWords; i++) begin
-      if (context_q[0].headers.is_vlan) begin
-        body_d[VlanShift+i] = be16(words_q[i]);
-        body_mask_d[VlanShift+i] = mask_q[i];
+      if (headers_q[1].is_vlan) begin
+        body_d[VlanShift+i] = be16(words_2_q[i]);
+        body_mask_d[VlanShift+i] = mask_2_q[i];
       end else begin
-        body_d[i] = be16(words_q[i]);
-        body_mask_d[i] = mask_q[i];
+        body_d[i] = be16(words_2_q[i]);
+        body_mask_d[i] = mask_2_q[i];
       end
     end
   end
 
   always_ff @(posedge clk_i) begin
-    context_q[1] <= context_q[0];
-    udp_check_q <= udp_check_d;
-    ip_check_q <= ip_check_d;
+    total_q <= 20'(sums_q[0]) + 20'(sums_q[1]) + 20'(sums_q[2]) + 20'(sums_q[3]);
+    ip_check_q <= keeps_ip_q ? headers_q[1].ip_check : ~fold(32'(ip_sum_q));
     body_q <= body_d;
     body_mask_q <= body_mask_d;
+    is_v6_q <= headers_q[1].is_v6;
+    is_vlan_q <= headers_q[1].is_vlan;
   end
 
-  // ---- stage 3: second shift, verdict ----
+  // ---- stage 4: second shift, checksum ----
 
-  decision_t decision_d;
+  decision_t decision_d, decision_q;
+
+  assign udp_check_d = ~fold(32'(total_q));
 
   always_comb begin
-    decision_d.verdict = verdict_q[1];
-    decision_d.is_native = context_q[1].is_native;
-    decision_d.is_v6 = context_q[1].headers.is_v6;
-    decision_d.is_vlan = context_q[1].headers.is_vlan;
-    decision_d.ttl = ttl_q[1];
+    decision_d.verdict = verdict_q[2];
+    decision_d.is_native = is_native_q[2];
+    decision_d.is_v6 = is_v6_q;
+    decision_d.is_vlan = is_vlan_q;
+    decision_d.ttl = ttl_q[2];
     decision_d.ip_check = ip_check_q;
-    decision_d.udp_check = udp_check_q;
+    decision_d.udp_check = udp_check_d;
     decision_d.mask = '0;
     decision_d.body = '0;
-    if (context_q[1].headers.is_v6) begin
+    if (is_v6_q) begin
       decision_d.mask[V6Shift+:BodyWords-V6Shift] = body_mask_q;
       decision_d.body[16*V6Shift+:16*(BodyWords-V6Shift)] = (16 * (BodyWords - V6Shift))'(body_q);
     end else begin
@@ -232,18 +277,23 @@ module ls_transfer_reply
     end
   end
 
+  // ---- stage 5: a checksum of 0 is sent as all ones ----
+
   always_ff @(posedge clk_i) begin
     if (!rst_ni) valid_q <= '0;
-    else valid_q <= {valid_q[1:0], valid_i};
+    else valid_q <= {valid_q[4:0], valid_i};
   end
 
+  drop_e reason_4_q;
   always_ff @(posedge clk_i) begin
-    decision_o <= decision_d;
-    reason_q <= context_q[1].reason;
-    counts_o <= counts_q[1];
+    decision_q <= decision_d;
+    reason_4_q <= reasons_q[2];
+    decision_o <= decision_q;
+    if (decision_q.udp_check == '0) decision_o.udp_check <= '1;
+    reason_o <= reason_4_q;
+    counts_o <= counts_q[3];
   end
 
-  assign valid_o  = valid_q[2];
-  assign reason_o = reason_q;
+  assign valid_o = valid_q[5];
 
 endmodule
