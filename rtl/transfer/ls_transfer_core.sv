@@ -136,9 +136,9 @@ module ls_transfer_core
 
   // ---- requests ----
 
-  logic datagram_valid, request_valid, queued_valid, queued_ready, requests_ready;
+  logic datagram_valid, request_valid, waiting_valid, waiting_ready, queued_valid, queued_ready, requests_ready;
   datagram_t datagram;
-  request_t request, queued;
+  request_t request, waiting, queued;
   logic [$clog2(Decisions):0] unused_requests;
 
   ls_classify u_classify (
@@ -171,24 +171,37 @@ module ls_transfer_core
       .valid_i(request_valid),
       .ready_o(requests_ready),
       .data_i (request),
+      .valid_o(waiting_valid),
+      .ready_i(waiting_ready),
+      .data_o (waiting),
+      .count_o(unused_requests)
+  );
+
+  ls_skid #(
+      .T(request_t)
+  ) u_queued (
+      .clk_i,
+      .rst_ni,
+      .valid_i(waiting_valid),
+      .ready_o(waiting_ready),
+      .data_i (waiting),
       .valid_o(queued_valid),
       .ready_i(queued_ready),
-      .data_o (queued),
-      .count_o(unused_requests)
+      .data_o (queued)
   );
 
   // ---- sessions ----
 
   // Cycles of ls_transfer_request.
-  localparam int unsigned RequestCycles = 3;
+  localparam int unsigned RequestCycles = 5;
   localparam int unsigned OperationAt = 8 * (NativeHeaderBytes + ExecuteHeadBytes);
 
-  logic sum_valid, sum_ready, chosen_valid, chosen_ready;
+  logic next_sum_valid, next_sum_ready, sum_valid, sum_ready, chosen_valid, chosen_ready;
   logic left_valid, left_ready, left_writes, is_store_full, may_forward, stored_is_same;
   code_e stored_code;
   amount_t stored_amount;
   logic session_response_valid, session_response_ready, session_response_known;
-  logic [63:0] sum;
+  logic [63:0] next_sum, sum;
   logic is_leased_q;
   request_t chosen;
   replay_t replay;
@@ -201,7 +214,7 @@ module ls_transfer_core
     replay_t  replay;
   } issued_t;
 
-  issued_t issued;
+  issued_t next_issued, issued;
 
   always_ff @(posedge clk_i) is_leased_q <= rst_ni && now_ns_i < control.lease_until_ns;
   session_t session_left;
@@ -215,9 +228,22 @@ module ls_transfer_core
       .rst_ni,
       .valid_i(request_valid && request.about.is_execute && request.about.outcome == OutcomeStore),
       .words_i(datagram.payload[OperationAt+:8*OperationBytes]),
+      .valid_o(next_sum_valid),
+      .ready_i(next_sum_ready),
+      .sum_o(next_sum)
+  );
+
+  ls_skid #(
+      .T(logic [63:0])
+  ) u_next_sum (
+      .clk_i,
+      .rst_ni,
+      .valid_i(next_sum_valid),
+      .ready_o(next_sum_ready),
+      .data_i (next_sum),
       .valid_o(sum_valid),
       .ready_i(sum_ready),
-      .sum_o(sum)
+      .data_o (sum)
   );
 
   ls_transfer_session #(
@@ -257,10 +283,11 @@ module ls_transfer_core
 
   // ---- store ----
 
-  logic operation_valid, operation_ready, result_valid, result_ready, record_valid, record_ready;
-  logic issue, issued_valid, issued_ready, issues_ready, needs_store, needs_result;
+  logic operation_valid, operation_ready, next_result_valid, next_result_ready, result_valid, result_ready;
+  logic record_valid, record_ready, record_left, needs_store, needs_result;
+  logic issue, next_issued_valid, next_issued_ready, issued_valid, issued_ready, issues_ready;
   logic [$clog2(Issued):0] unused_issued;
-  result_t result;
+  result_t next_result, result;
   record_t record;
   response_t response;
   logic response_valid, response_ready;
@@ -301,12 +328,13 @@ module ls_transfer_core
       .operation_valid_i(operation_valid),
       .operation_ready_o(operation_ready),
       .operation_i(chosen.operation),
-      .result_valid_o(result_valid),
-      .result_ready_i(result_ready),
-      .result_o(result),
+      .result_valid_o(next_result_valid),
+      .result_ready_i(next_result_ready),
+      .result_o(next_result),
       .record_valid_o(record_valid),
       .record_ready_i(record_ready),
       .record_o(record),
+      .record_left_i(record_left),
       .order_valid_i(order_valid),
       .order_ready_o(order_ready),
       .order_i(order),
@@ -327,10 +355,37 @@ module ls_transfer_core
       .valid_i(issue),
       .ready_o(issues_ready),
       .data_i ('{about: chosen.about, extra: extra, replay: replay}),
+      .valid_o(next_issued_valid),
+      .ready_i(next_issued_ready),
+      .data_o (next_issued),
+      .count_o(unused_issued)
+  );
+
+  // Registers after the queues of requests and results, which are read without a clock.
+  ls_skid #(
+      .T(issued_t)
+  ) u_next_issued (
+      .clk_i,
+      .rst_ni,
+      .valid_i(next_issued_valid),
+      .ready_o(next_issued_ready),
+      .data_i (next_issued),
       .valid_o(issued_valid),
       .ready_i(issued_ready),
-      .data_o (issued),
-      .count_o(unused_issued)
+      .data_o (issued)
+  );
+
+  ls_skid #(
+      .T(result_t)
+  ) u_next_result (
+      .clk_i,
+      .rst_ni,
+      .valid_i(next_result_valid),
+      .ready_o(next_result_ready),
+      .data_i (next_result),
+      .valid_o(result_valid),
+      .ready_i(result_ready),
+      .data_o (result)
   );
 
   assign needs_result = issued.about.outcome == OutcomeStore;
@@ -378,6 +433,7 @@ module ls_transfer_core
       .record_valid_i(record_valid),
       .record_ready_o(record_ready),
       .record_i(record),
+      .record_left_o(record_left),
       .m_axis_tvalid(m_axis_record_tvalid),
       .m_axis_tready(m_axis_record_tready),
       .m_axis_tdata(m_axis_record_tdata),
@@ -474,6 +530,19 @@ module ls_transfer_core
 
   // ---- counters ----
 
+  // What the wide counters count, one cycle later.
+  logic is_recorded_q;
+  logic [TransferCounters-1:0] counts_q;
+  logic [DropReasons-1:0] drops_q;
+
+  always_ff @(posedge clk_i) begin
+    is_recorded_q <= rst_ni && result_valid && result_ready && result.recorded;
+    for (int unsigned i = 0; i < TransferCounters; i++) counts_q[i] <= rst_ni && decided_valid && counts[i];
+    for (int unsigned i = 0; i < DropReasons; i++) begin
+      drops_q[i] <= rst_ni && decided_valid && decided.verdict == VerdictDrop && 32'(reason) == i;
+    end
+  end
+
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       accepted_q <= '0;
@@ -485,12 +554,10 @@ module ls_transfer_core
     end else begin
       accepted_q <= accepted_q + 16'(window_valid);
       passed_q <= passed_q + 16'(frame_passed_o);
-      records_q <= records_q + 64'(result_valid && result_ready && result.recorded);
+      records_q <= records_q + 64'(is_recorded_q);
       orders_q <= orders_q + 6'(order_valid && order_ready) - 6'(response_valid && response_ready);
-      for (int unsigned i = 0; i < TransferCounters; i++) begin
-        if (decided_valid && counts[i]) counters_o[i] <= counters_o[i] + 1'b1;
-      end
-      if (decided_valid && decided.verdict == VerdictDrop) drops_o[reason] <= drops_o[reason] + 1'b1;
+      for (int unsigned i = 0; i < TransferCounters; i++) counters_o[i] <= counters_o[i] + 64'(counts_q[i]);
+      for (int unsigned i = 0; i < DropReasons; i++) drops_o[i] <= drops_o[i] + 64'(drops_q[i]);
     end
   end
 

@@ -35,10 +35,11 @@ module ls_transfer_execute
 
     // The outcome of the slot, stable for two cycles.
     output slot_t   slot_o,
+    output logic    done_o,     // slot_o is valid; in the first one of the cycles only
     output result_t result_o,
     output record_t record_o,
     output cell_t   cell_o,     // source cell after an order
-    output logic    is_claimed_o  // the host has claimed an account
+    output logic    is_claimed_o  // the host has claimed an account; one cycle later
 `ifdef FORMAL,
     output slot_t [2:0] stages_o  // newest first
 `endif
@@ -56,6 +57,7 @@ module ls_transfer_execute
   } work_t;
 
   // --------------------------------------------------------------------------- reading (c to c+2)
+  logic port_phase_q;  // phase_i for the ports of the memory, which need a register of their own
   work_t work_d, read_q;
   index_t read_destination;
   cell_t source_read, destination_read;
@@ -86,12 +88,12 @@ module ls_transfer_execute
       .Style(Style)
   ) u_cells (
       .clk_i,
-      .a_write_i(phase_i && source_write_enable_q),
-      .a_address_i(phase_i ? source_write_index_q : source_i),
+      .a_write_i(port_phase_q && source_write_enable_q),
+      .a_address_i(port_phase_q ? source_write_index_q : source_i),
       .a_data_i(source_write_q),
       .a_data_o(source_read),
-      .b_write_i(phase_i && destination_write_enable_q),
-      .b_address_i(phase_i ? destination_write_index_q : read_destination),
+      .b_write_i(port_phase_q && destination_write_enable_q),
+      .b_address_i(port_phase_q ? destination_write_index_q : read_destination),
       .b_data_i(destination_write_q),
       .b_data_o(destination_read)
 `ifdef FORMAL,
@@ -147,90 +149,79 @@ module ls_transfer_execute
   end
 
   // ----------------------------------------------------------------------------- arithmetic (c+3)
+  // Decides everything that needs no sum. The next cycle chooses only between what is prepared here for an operation
+  // that the sums allow (is_failing = 0) and for one that they refuse.
   typedef struct packed {
-    amount_t left;             // balance of the source less the amount
+    cell_t base;               // the source, if no operation changes it
+    amount_t balance;          // of the source, if the operation is executed
+    logic frozen;
     amount_t sum;              // balance of the destination plus the amount
-    logic is_insufficient;
-    logic is_over;             // the balance of the destination would be too large
-    logic is_left_over;        // TRANSFER: the remaining balance exceeds the format of the reply
-    logic is_source_large;     // REFER: the balance exceeds the format of the reply
-    logic is_frozen;
-    logic is_claimed;
-    logic is_answered;         // the account has this number, or a later one
-    logic is_stale;
-    logic is_same_body;
     version_t source_version;  // plus 1
     version_t destination_version;
+    logic is_insufficient;     // TRANSFER
+    logic is_short;            // TRANSFER: insufficient, or the remaining balance exceeds the format of the reply
+    logic is_over;             // the balance of the destination would be too large
+    code_e code;               // if the sums refuse nothing
+    logic is_without_credit;   // a refusal by the sums is not recorded, and answered `busy`
+    logic is_forwarded;
+    logic is_repeated;
+    logic executes;            // an operation with this code changes accounts
+    logic pays;                // and is a TRANSFER
+    logic writes;              // the operation changes the source
+    logic writes_failed;
+    logic stores;              // the operation or the order changes the source
+    logic numbers;             // the last number of the source becomes that of the operation
+    logic numbers_failed;
+    logic spends;              // the credit falls by 1
+    logic spends_failed;
+    logic records;
+    logic records_failed;
+    logic reads;
+    amount_t told;             // balance in the result, if the operation is not executed
+    logic grants;
+    logic has_cell;
+    amount_t credit_less;
+    amount_t credit_more;
   } values_t;
 
   values_t values_d, values_q;
   operation_t operation;
-  amount_t limit;
   logic [AmountBits:0] sum, sum_held;
-  amount_t available;
+  amount_t available, left;
+  amount_t credit_d, credit_q;  // refusals of numbered requests that may still be recorded
+  logic is_operation, is_numbered, is_known, is_changing, is_reading, is_frozen, is_claimed, is_answered, is_stale;
+  logic is_same_body, is_insufficient, is_left_over, is_plain, is_refusal, is_settled, has_credit, keeps, order_stores;
+  code_e early;
 
   assign operation = operand_q.slot.operation;
-  assign limit = operation.is_paper ? PaperLimit : '1;
   assign sum = {1'b0, destination_q.balance} + {1'b0, operation.amount};
   assign sum_held = {1'b0, sum[AmountBits-1:0]} + {1'b0, destination_q.held_in};
   assign available = source_q.balance - source_q.held_out;
+  assign left = source_q.balance - operation.amount;
 
-  always_comb begin
-    values_d.left = source_q.balance - operation.amount;
-    values_d.sum = sum[AmountBits-1:0];
-    values_d.is_insufficient = operation.amount > available;
-    values_d.is_over = sum[AmountBits] || sum[AmountBits-1:0] > limit || sum_held[AmountBits];
-    values_d.is_left_over = values_d.left > limit;
-    values_d.is_source_large = source_q.balance > limit;
-    values_d.is_frozen = source_q.frozen ||
-        (operand_q.destination_found && destination_q.frozen);
-    values_d.is_claimed = source_q.claimed ||
-        (operand_q.destination_found && destination_q.claimed);
-    values_d.is_answered = operation.number != '0 && source_q.last.number != '0 &&
-        operation.number <= source_q.last.number;
-    values_d.is_stale = operation.number != source_q.last.number;
-    values_d.is_same_body =
-        operation.destination[IdBits-1-:PaperBits] == source_q.last.destination &&
-        operation.amount[PaperBits-1:0] == source_q.last.amount &&
-        operation.command == source_q.last.command;
-    values_d.source_version = source_q.version + 1'b1;
-    values_d.destination_version = destination_q.version + 1'b1;
-  end
-
-  always_ff @(posedge clk_i) if (phase_i) values_q <= values_d;
-
-  // ------------------------------------------------------------------------------- decision (c+4)
-  amount_t credit_d, credit_q;  // refusals of numbered requests that may still be recorded
-  logic is_operation, is_numbered, is_known, is_executed, is_reading;
-  code_e code;
-  result_t result_d, result_q;
-  record_t record_d, record_q;
-  cell_t cell_d, cell_q;
-  slot_t slot_q;
-  logic [CellBits:0] claims_d, claims_q;  // number of claimed accounts
+  // The balance with these high bits exceeds the format of the reply.
+  function automatic logic exceeds(input logic [AmountBits-PaperBits-1:0] high);
+    return operation.is_paper && high != '0;
+  endfunction
 
   assign is_operation = operand_q.slot.valid && !operand_q.slot.is_order;
   assign is_numbered  = operation.number != '0;
   assign is_reading   = operation.command == CommandRefer;
   // The operation reaches an existing account: only then numbers, claims and the credit count.
-  assign is_known = !operand_q.slot.is_busy && operation.refused == CodeDone && operand_q.found;
+  assign is_known = is_operation && !operand_q.slot.is_busy && operation.refused == CodeDone && operand_q.found;
+  assign is_changing = is_known && !is_reading;
 
-  // Code of an operation on an existing account.
+  // Code of an operation on an existing account, without its sums.
   function automatic code_e settle();
     case (operation.command)
       CommandCreate: return CodeAccountExists;
-      CommandIssue: begin
-        if (values_q.is_frozen) return CodeFrozen;
-        return values_q.is_over ? CodeOverflow : CodeDone;
-      end
+      CommandIssue: return is_frozen ? CodeFrozen : CodeDone;
       CommandTransfer: begin
         if (operation.source == operation.destination) return CodeSameAccount;
         if (!operand_q.destination_found) return CodeUnknownAccount;
-        if (values_q.is_frozen) return CodeFrozen;
-        if (values_q.is_insufficient) return CodeInsufficientFunds;
-        return values_q.is_left_over || values_q.is_over ? CodeOverflow : CodeDone;
+        return is_frozen ? CodeFrozen : CodeDone;
       end
-      CommandRefer: return values_q.is_source_large ? CodeOverflow : CodeDone;
+      CommandRefer: return exceeds(source_q.balance[AmountBits-1:PaperBits]) ? CodeOverflow : CodeDone;
       default: return CodeDone;
     endcase
   endfunction
@@ -239,112 +230,193 @@ module ls_transfer_execute
   function automatic code_e settle_missing();
     if (operation.command != CommandCreate) return CodeUnknownAccount;
     if (operand_q.is_new) return CodeDone;
-    return operation.amount > limit ? CodeOverflow : CodeStoreFull;
+    return exceeds(operation.amount[AmountBits-1:PaperBits]) ? CodeOverflow : CodeStoreFull;
   endfunction
+
+  always_comb begin
+    is_frozen = source_q.frozen ||
+        (operand_q.destination_found && destination_q.frozen);
+    is_claimed = source_q.claimed ||
+        (operand_q.destination_found && destination_q.claimed);
+    is_answered = is_numbered && source_q.last.number != '0 &&
+        operation.number <= source_q.last.number;
+    is_stale = operation.number != source_q.last.number;
+    is_same_body =
+        operation.destination[IdBits-1-:PaperBits] == source_q.last.destination &&
+        operation.amount[PaperBits-1:0] == source_q.last.amount &&
+        operation.command == source_q.last.command;
+    has_credit = !(credit_q == '0);
+    keeps = operation.keep_refusals && operand_q.slot.has_place;
+
+    early = settle_missing();
+    if (operand_q.slot.is_busy) early = CodeBusy;
+    else if (operation.refused != CodeDone) early = operation.refused;
+    else if (operand_q.found) early = settle();
+
+    values_d.is_forwarded = is_changing && is_claimed;
+    values_d.is_repeated = is_changing && !is_claimed && is_answered;
+    is_plain = !values_d.is_forwarded && !values_d.is_repeated;
+    is_settled = early != CodeDone;
+    // A refusal of a numbered request needs credit.
+    is_refusal = is_plain && is_changing && is_numbered;
+    values_d.is_without_credit = is_refusal && !has_credit;
+
+    // What the sums decide.
+    is_insufficient = operation.amount > available;
+    is_left_over = exceeds(left[AmountBits-1:PaperBits]);
+    values_d.is_insufficient = is_known && operation.command == CommandTransfer && is_insufficient;
+    values_d.is_short = is_known && is_plain && !is_settled && operation.command == CommandTransfer &&
+        (is_insufficient || is_left_over);
+    values_d.is_over = is_known && is_plain && !is_settled &&
+        (operation.command == CommandTransfer || operation.command == CommandIssue) &&
+        (sum[AmountBits] || exceeds(sum[AmountBits-1:PaperBits]) || sum_held[AmountBits]);
+
+    values_d.code = early;
+    if (values_d.is_forwarded || (values_d.is_without_credit && is_settled)) begin
+      values_d.code = CodeBusy;
+    end else if (values_d.is_repeated) begin
+      if (is_stale) values_d.code = CodeStaleId;
+      else values_d.code = is_same_body ? source_q.last.code : CodeIdReused;
+    end
+    values_d.executes = is_operation && is_plain && !is_reading && !is_settled;
+    values_d.pays = values_d.executes && operation.command == CommandTransfer;
+    values_d.spends_failed = is_refusal && has_credit;
+    values_d.spends = values_d.spends_failed && is_settled;
+    values_d.writes_failed = values_d.spends_failed;
+    values_d.writes = values_d.executes || values_d.spends;
+    values_d.numbers_failed = values_d.spends_failed;
+    values_d.numbers = values_d.writes && is_numbered;
+    values_d.records_failed = is_refusal ? has_credit : keeps;
+    values_d.records = values_d.executes ||
+        (is_operation && is_plain && (is_refusal && is_settled ? has_credit : keeps));
+    values_d.reads = is_known && is_reading;
+    values_d.told = '0;
+    if (values_d.reads && !is_settled) values_d.told = source_q.balance;
+    if (values_d.is_repeated && !is_stale && is_same_body) values_d.told = amount_t'(source_q.last.reply);
+
+    values_d.sum = sum[AmountBits-1:0];
+    values_d.source_version = operand_q.is_new ? version_t'(1) : source_q.version + 1'b1;
+    values_d.destination_version = destination_q.version + 1'b1;
+    values_d.frozen = source_q.frozen;
+    case (operation.command)
+      CommandCreate: values_d.balance = operation.amount;
+      CommandIssue: values_d.balance = sum[AmountBits-1:0];
+      CommandTransfer: values_d.balance = left;
+      default: values_d.balance = source_q.balance;
+    endcase
+    case (operation.command)
+      CommandFreeze: values_d.frozen = 1'b1;
+      CommandUnfreeze, CommandCreate: values_d.frozen = 1'b0;
+      default: ;
+    endcase
+
+    // The cell that the operation begins with, or that the order leaves.
+    values_d.base = source_q;
+    order_stores = 1'b0;
+    values_d.grants = 1'b0;
+    if (operand_q.slot.is_order) begin
+      case (operand_q.slot.kind)
+        OrderFill: values_d.base = operand_q.slot.account;
+        OrderPut: begin
+          values_d.base = operand_q.slot.account;
+          values_d.base.last = operand_q.found ? source_q.last : '0;
+        end
+        OrderClaim: values_d.base.claimed = 1'b1;
+        OrderRelease: values_d.base.claimed = 1'b0;
+        default: ;
+      endcase
+      case (operand_q.slot.kind)
+        OrderFill, OrderPut: order_stores = operand_q.found || operand_q.is_new;
+        OrderClaim, OrderRelease: order_stores = operand_q.found;
+        default: ;
+      endcase
+      order_stores &= operand_q.slot.valid;
+      values_d.grants = operand_q.slot.valid && operand_q.slot.kind == OrderGrant;
+      // The response to an order carries its code in the result.
+      if (operand_q.slot.kind == OrderGrant || operand_q.found || operand_q.is_new) begin
+        values_d.code = CodeDone;
+      end else begin
+        values_d.code = operand_q.slot.kind inside {OrderFill, OrderPut} ? CodeStoreFull :
+            CodeUnknownAccount;
+      end
+    end else begin
+      if (operand_q.is_new) values_d.base = '0;
+    end
+    values_d.stores = values_d.writes || order_stores;
+    values_d.has_cell = (operand_q.found || operand_q.is_new) && !values_d.grants;
+    values_d.credit_less = credit_q - 1'b1;
+    values_d.credit_more = credit_q + operand_q.slot.account.balance;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (phase_i) values_q <= values_d;
+    // The first decision after a reset comes before the first values.
+    if (!rst_ni) begin
+      {values_q.executes, values_q.pays, values_q.writes, values_q.writes_failed, values_q.stores} <= '0;
+      {values_q.grants, values_q.spends, values_q.spends_failed} <= '0;
+    end
+  end
+
+  // ------------------------------------------------------------------------------- decision (c+4)
+  logic is_failing, is_executed, is_written, is_last;
+  code_e code;
+  result_t result_d, result_q;
+  record_t record_d, record_q;
+  cell_t cell_d, cell_q;
+  slot_t slot_q;
+  logic done_q;
+  logic [CellBits:0] claims_d, claims_q;  // number of claimed accounts
 
   // The result, and what happens to the accounts.
   always_comb begin
-    result_d = '0;
-    result_d.user = operation.user;
+    is_failing = values_q.is_short || values_q.is_over;
+    is_executed = values_q.executes && !is_failing;
+    destination_write = values_q.pays && !is_failing;
+    is_written = is_failing ? values_q.writes_failed : values_q.writes;
+    is_last = is_failing ? values_q.numbers_failed : values_q.numbers;
+    source_write = is_failing ? values_q.writes_failed : values_q.stores;
     credit_d = credit_q;
-    is_executed = 1'b0;
-    source_write = 1'b0;
-    code = CodeDone;
-    result_d.is_full = operand_q.slot.is_busy;
-    if (operand_q.slot.is_busy) code = CodeBusy;
-    else if (operation.refused != CodeDone) code = operation.refused;
-    else if (operand_q.found) code = settle();
-    else code = settle_missing();
-
-    if (is_known && !is_reading && values_q.is_claimed) begin
-      result_d.forward = 1'b1;
-      code = CodeBusy;
-    end else if (is_known && !is_reading && values_q.is_answered) begin
-      result_d.repeated = 1'b1;
-      if (values_q.is_stale) code = CodeStaleId;
-      else if (!values_q.is_same_body) code = CodeIdReused;
-      else begin
-        code = source_q.last.code;
-        result_d.balance = amount_t'(source_q.last.reply);
-      end
-    end else if (is_known && !is_reading && is_numbered && code != CodeDone) begin
-      if (credit_q == '0) code = CodeBusy;
-      else begin
-        source_write = is_operation;
-        result_d.recorded = 1'b1;
-        if (is_operation) credit_d = credit_q - 1'b1;
-      end
-    end else if (!is_reading && code == CodeDone) begin
-      is_executed = is_operation;
-      source_write = is_operation;
-      result_d.recorded = 1'b1;
-    end else begin
-      result_d.recorded = operation.keep_refusals && operand_q.slot.has_place;
+    if (values_q.grants) credit_d = values_q.credit_more;
+    else if (is_failing ? values_q.spends_failed : values_q.spends) credit_d = values_q.credit_less;
+    code = values_q.code;
+    if (is_failing) begin
+      if (values_q.is_without_credit) code = CodeBusy;
+      else code = values_q.is_insufficient ? CodeInsufficientFunds : CodeOverflow;
     end
-    result_d.code = code;
-
-    if (!is_operation) begin
-      is_executed  = 1'b0;
-      source_write = 1'b0;
-    end
-    if (operand_q.slot.valid && operand_q.slot.is_order) begin
-      case (operand_q.slot.kind)
-        OrderFill, OrderPut: source_write = operand_q.found || operand_q.is_new;
-        OrderClaim, OrderRelease: source_write = operand_q.found;
-        OrderGrant: credit_d = credit_q + operand_q.slot.account.balance;
-        default: source_write = 1'b0;
-      endcase
-    end
-    destination_write = is_executed && operation.command == CommandTransfer;
 
     // The new cells. A cell that is not changed keeps its content, because the next slots may take it from here.
-    source_next = source_q;
+    source_next = values_q.base;
     destination_next = destination_q;
-    if (operand_q.slot.is_order) begin
-      case (operand_q.slot.kind)
-        OrderFill: source_next = operand_q.slot.account;
-        OrderPut: begin
-          source_next = operand_q.slot.account;
-          source_next.last = operand_q.found ? source_q.last : '0;
-        end
-        OrderClaim: source_next.claimed = 1'b1;
-        OrderRelease: source_next.claimed = 1'b0;
-        default: ;
-      endcase
-    end else begin
-      if (operand_q.is_new) source_next = '0;
-      if (is_executed) begin
-        case (operation.command)
-          CommandCreate: source_next.balance = operation.amount;
-          CommandIssue: source_next.balance = values_q.sum;
-          CommandTransfer: source_next.balance = values_q.left;
-          CommandFreeze: source_next.frozen = 1'b1;
-          CommandUnfreeze: source_next.frozen = 1'b0;
-          default: ;
-        endcase
-      end
-      if (source_write) begin
-        source_next.version = operand_q.is_new ? version_t'(1) : values_q.source_version;
-        if (is_numbered) begin
-          source_next.last = '{
-              number: operation.number,
-              destination: operation.destination[IdBits-1-:PaperBits],
-              amount: operation.amount[PaperBits-1:0],
-              command: operation.command,
-              code: code,
-              reply: is_executed ? source_next.balance[PaperBits-1:0] : '0
-          };
-        end
-      end
-      if (destination_write) begin
-        destination_next.balance = values_q.sum;
-        destination_next.version = values_q.destination_version;
-      end
+    if (is_executed) begin
+      source_next.balance = values_q.balance;
+      source_next.frozen  = values_q.frozen;
+    end
+    if (is_written) source_next.version = values_q.source_version;
+    if (is_last) begin
+      source_next.last = '{
+          number: operation.number,
+          destination: operation.destination[IdBits-1-:PaperBits],
+          amount: operation.amount[PaperBits-1:0],
+          command: operation.command,
+          code: code,
+          reply: is_executed ? values_q.balance[PaperBits-1:0] : '0
+      };
+    end
+    if (destination_write) begin
+      destination_next.balance = values_q.sum;
+      destination_next.version = values_q.destination_version;
     end
 
-    if (is_executed || (is_reading && code == CodeDone)) result_d.balance = source_next.balance;
+    result_d = '0;
+    result_d.user = operation.user;
+    result_d.code = code;
+    result_d.is_full = operand_q.slot.is_busy;
+    result_d.forward = values_q.is_forwarded;
+    result_d.repeated = values_q.is_repeated;
+    result_d.recorded = is_failing ? values_q.records_failed : values_q.records;
+    result_d.balance = is_executed ? values_q.balance : values_q.told;
     if (destination_write) result_d.destination_balance = values_q.sum;
-    if (is_reading && is_known) begin
+    if (values_q.reads) begin
       result_d.held = source_q.held_out;
       result_d.version = source_q.version;
       result_d.frozen = source_q.frozen;
@@ -358,27 +430,14 @@ module ls_transfer_execute
         source: operation.source,
         destination: operation.destination,
         amount: operation.amount,
-        source_version: source_write ? source_next.version : '0,
-        destination_version: destination_write ? destination_next.version : '0,
-        source_balance: is_executed ? source_next.balance : '0
+        source_version: is_written ? values_q.source_version : '0,
+        destination_version: destination_write ? values_q.destination_version : '0,
+        source_balance: is_executed ? values_q.balance : '0
     };
 
-    cell_d = operand_q.found || operand_q.is_new ? source_next : '0;
-    if (operand_q.slot.kind == OrderGrant) begin
-      cell_d = '0;
-      cell_d.balance = credit_d;
-    end
-    // The response to an order carries its code in the result.
-    if (operand_q.slot.is_order) begin
-      result_d = '0;
-      result_d.user = operation.user;
-      if (operand_q.slot.kind == OrderGrant || operand_q.found || operand_q.is_new) begin
-        result_d.code = CodeDone;
-      end else begin
-        result_d.code = operand_q.slot.kind inside {OrderFill, OrderPut} ? CodeStoreFull :
-            CodeUnknownAccount;
-      end
-    end
+    // After an order.
+    cell_d = values_q.has_cell ? values_q.base : '0;
+    if (values_q.grants) cell_d.balance = values_q.credit_more;
   end
 
   // An operation leaves the claim of an account as it is, and creates an account without one.
@@ -398,10 +457,8 @@ module ls_transfer_execute
       destination_write_enable_q <= 1'b0;
       credit_q <= '0;
       claims_q <= '0;
-      is_claimed_o <= 1'b0;
     end else if (!phase_i) begin
       claims_q <= claims_d;
-      is_claimed_o <= claims_d != '0;
       slot_q <= operand_q.slot;
       source_write_enable_q <= source_write;
       destination_write_enable_q <= destination_write;
@@ -418,6 +475,13 @@ module ls_transfer_execute
     end
   end
 
+  always_ff @(posedge clk_i) begin
+    done_q <= rst_ni && !phase_i && operand_q.slot.valid;
+    is_claimed_o <= rst_ni && claims_q != '0;
+    port_phase_q <= rst_ni && !port_phase_q;
+  end
+
+  assign done_o = done_q;
   assign slot_o = slot_q;
   assign result_o = result_q;
   assign record_o = record_q;
@@ -428,6 +492,7 @@ module ls_transfer_execute
   always_comb begin
     if (rst_ni) begin
       assert (is_contract(read_q.slot) && is_contract(operand_q.slot) && is_contract(slot_q));
+      assert (port_phase_q == phase_i && done_q == (phase_i && slot_q.valid));
       if (slot_q.valid && !slot_q.is_order) begin
         assert (!result_q.recorded || slot_q.has_place);
         assert (result_q.user == slot_q.operation.user && record_q.user == result_q.user);
@@ -446,10 +511,12 @@ module ls_transfer_execute
   cell_t [Cells-1:0] accounts_q, accounts_d;
   logic [Cells-1:0] live_q, live_d;
   logic is_decided, is_removed;
+  amount_t limit;
   logic [SumBits-1:0] total_q, total_d, added;
   cell_t payer, payee;
 
   assign is_decided = !phase_i && operand_q.slot.valid && rst_ni;
+  assign limit = operation.is_paper ? PaperLimit : '1;
   assign is_removed = operand_q.slot.is_order && operand_q.slot.kind == OrderRemove;
   assign payer = accounts_q[operand_q.source];
   assign payee = accounts_q[operand_q.destination];
@@ -477,7 +544,7 @@ module ls_transfer_execute
   end
 
   // Environment: the contract of the inputs, which ls_transfer_search and ls_transfer_store keep.
-  logic past_valid_q, past_phase_q, past_found_q, past_new_q;
+  logic past_valid_q, past_running_q, past_phase_q, past_found_q, past_new_q;
   slot_t past_slot_q;
   index_t past_source_q;
 
@@ -485,6 +552,7 @@ module ls_transfer_execute
 
   always_ff @(posedge clk_i) begin
     past_valid_q <= 1'b1;
+    past_running_q <= rst_ni;
     past_phase_q <= phase_i;
     past_slot_q <= slot_i;
     past_source_q <= source_i;
@@ -494,13 +562,13 @@ module ls_transfer_execute
 
   always_comb begin
     if (past_valid_q) begin
-      assume (phase_i != past_phase_q);
+      assume (phase_i == (past_running_q && !past_phase_q));
       if (!phase_i) begin
         assume (slot_i == past_slot_q && source_i == past_source_q);
         assume (source_found_i == past_found_q && source_new_i == past_new_q);
       end
     end else begin
-      assume (!rst_ni && !phase_i);  // the last cycle of the reset
+      assume (!rst_ni && !phase_i && !port_phase_q);  // the last cycle of the reset
       for (int unsigned i = 0; i < Cells; i++) begin
         if (live_q[i]) assume (is_possible(content[i]) && !content[i].claimed);
       end
@@ -552,9 +620,12 @@ module ls_transfer_execute
   end
 
   always_comb begin
+    // What the cycle before has prepared.
+    if (rst_ni && past_running_q && past_phase_q && !phase_i) assert (values_q == values_d);
     // The memory, with the writes that are under way, is what the operations before have left.
     if (rst_ni && past_valid_q) begin
-      assert (claims_q == claims && is_claimed_o == (claims != '0));
+      assert (claims_q == claims);
+      if (!phase_i) assert (is_claimed_o == (claims != '0));
       for (int unsigned i = 0; i < Cells; i++) begin
         if (live_q[i]) begin
           // What is held can be paid, and what is to come fits.

@@ -4,8 +4,8 @@
 // fields that the store does not know, and sends it in two beats.
 //
 // Interface: extra_push_i gives the extra fields of the next record; it comes with the record or later, at most Depth
-// of them wait. m_axis is AXI-Stream; the store keeps a record until its last beat has left, so that its place counts
-// as taken until then.
+// of them wait. m_axis is AXI-Stream; record_left_o tells the store when the last beat of a record leaves: its place
+// counts as taken until then.
 // Throughput: one record every two cycles.
 
 module ls_transfer_records
@@ -25,6 +25,7 @@ module ls_transfer_records
     input  logic    record_valid_i,
     output logic    record_ready_o,
     input  record_t record_i,
+    output logic    record_left_o,  // the last beat of a record leaves
 
     output logic m_axis_tvalid,
     input logic m_axis_tready,
@@ -72,16 +73,40 @@ module ls_transfer_records
     joined.time_ns = extra.time_ns;
   end
 
-  assign m_axis_tvalid = record_valid_i && extra_valid;
-  assign m_axis_tdata = is_second_q ? joined[2*BeatBits-1:BeatBits] : joined[BeatBits-1:0];
-  assign m_axis_tlast = is_second_q;
-  assign extra_ready = record_valid_i && m_axis_tready && is_second_q;
-  assign record_ready_o = extra_valid && m_axis_tready && is_second_q;
+  typedef struct packed {
+    logic last;
+    logic [BeatBits-1:0] data;
+  } out_t;
+
+  logic next_valid, next_ready;
+  out_t next, out;
+
+  assign next_valid = record_valid_i && extra_valid;
+  assign next = '{last: is_second_q, data: is_second_q ? joined[2*BeatBits-1:BeatBits] : joined[BeatBits-1:0]};
+  assign extra_ready = record_valid_i && next_ready && is_second_q;
+  assign record_ready_o = extra_valid && next_ready && is_second_q;
+  assign record_left_o = m_axis_tvalid && m_axis_tready && out.last;
+  assign m_axis_tdata = out.data;
+  assign m_axis_tlast = out.last;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) is_second_q <= 1'b0;
-    else if (m_axis_tvalid && m_axis_tready) is_second_q <= !is_second_q;
+    else if (next_valid && next_ready) is_second_q <= !is_second_q;
   end
+
+  // Both queues are read without a clock.
+  ls_skid #(
+      .T(out_t)
+  ) u_out (
+      .clk_i,
+      .rst_ni,
+      .valid_i(next_valid),
+      .ready_o(next_ready),
+      .data_i (next),
+      .valid_o(m_axis_tvalid),
+      .ready_i(m_axis_tready),
+      .data_o (out)
+  );
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i)

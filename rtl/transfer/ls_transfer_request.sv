@@ -8,7 +8,7 @@
 // whatever its checksum is. The lease is checked later, when a request is given to the store.
 //
 // Interface: one datagram in each cycle, no back-pressure. Each datagram gives exactly one request, in order.
-// Latency: three cycles.
+// Latency: five cycles.
 
 module ls_transfer_request
   import ls_pkg::*;
@@ -63,84 +63,133 @@ module ls_transfer_request
     logic [63:0] session_sequence;
   } parsed_t;
 
-  logic [1:0] valid_q;
+  // Comparisons of the first stage.
+  typedef struct packed {
+    logic is_native_magic;
+    logic is_well_formed;
+    logic is_operation;
+    logic is_refer_head;
+    logic is_refer_empty;
+    logic is_execute;
+    logic is_plain_head;
+    logic is_paper;
+    logic is_command;  // a paper command of a client
+    logic is_reading;
+    logic is_transfer;
+    logic has_amount;
+    logic has_filler;
+    logic has_trailer;
+  } flags_t;
+
+  logic [3:0] valid_q;
   parsed_t parsed_d;
-  parsed_t [1:0] parsed_q;
+  parsed_t [2:0] parsed_q;
 
-  // ---- stage 1: fields, sums of four words, source ----
+  // ---- stage 0: comparisons, bytes that count, source ----
 
-  logic [8*PayloadBytesMax-1:0] payload;
-  logic [31:0] command, amount;
-  logic is_native_magic, is_well_formed, is_operation;
-  logic [8*OperationBytes-1:0] words;
-  logic [7:0] sent_command;
+  logic [8*PayloadBytesMax-1:0] payload_0, payload;
+  logic [31:0] command_0, command, amount;
+  logic is_native_magic_0, is_well_formed_0;
+  logic [8*OperationBytes-1:0] words_0, words;
+  logic [7:0] sent_command_0, sent_command;
+  logic [127:0] source_0, source_q;
+  logic [PayloadBytesMax-1:0] counts_q;  // bytes of the payload
+  datagram_t datagram_q;
+  flags_t flags_d, flags_q;
+  logic unused_bytes;
+
+  assign unused_bytes = &{1'b0, payload_0, words_0, datagram_q};
+  assign payload_0 = datagram_i.payload;
+  assign words_0 = payload_0[OperationAt+:8*OperationBytes];
+  assign sent_command_0 = words_0[8*OperationCommandAt+:8];
+  assign command_0 = be32(payload_0[8*PaperTransferCommandAt+:32]);
+  assign is_native_magic_0 = datagram_i.payload_bytes >= 16'(NativeHeaderBytes) &&
+                             be16(payload_0[8*NativeHeaderMagicAt+:16]) == NativeMagic;
+  assign is_well_formed_0 = payload_0[8*NativeHeaderVersionAt+:8] == NativeVersion &&
+                            payload_0[8*NativeHeaderStatusAt+:16] == '0 &&
+                            17'(be16(payload_0[8*NativeHeaderLengthAt+:16])) + 17'(NativeHeaderBytes) ==
+                            17'(datagram_i.payload_bytes);
+  // An IPv4 address a.b.c.d is compared as ::ffff:a.b.c.d.
+  assign source_0 = datagram_i.headers.is_v6 ? datagram_i.source : {datagram_i.source[31:0], 16'hffff, 80'd0};
+
+  always_comb begin
+    logic is_transfer, is_create, is_freeze;
+    // See transfer_is_operation in xdp/transfer_rules.h.
+    is_transfer = sent_command_0 == 8'(TransferCommandTransfer);
+    is_create = sent_command_0 == 8'(TransferCommandCreate);
+    is_freeze = sent_command_0 inside {8'(TransferCommandFreeze), 8'(TransferCommandUnfreeze)};
+    flags_d.is_operation = (is_transfer || is_create || is_freeze || sent_command_0 == 8'(TransferCommandIssue)) &&
+                           words_0[8*OperationCodeAt+:16] == '0 && words_0[8*OperationNumberAt+:64] == '0 &&
+                           words_0[8*OperationTimeoutSAt+:32] == '0 &&
+                           (is_transfer || is_create || words_0[8*OperationDestinationAt+:128] == '0) &&
+                           !(is_freeze && words_0[8*OperationAmountAt+:64] != '0) &&
+                           !(is_transfer && words_0[8*OperationAmountAt+:64] == '0);
+    flags_d.is_native_magic = is_native_magic_0;
+    flags_d.is_well_formed = is_well_formed_0;
+    flags_d.is_paper = datagram_i.payload_bytes >= 16'(TransferPaperBytesMin) &&
+                       datagram_i.payload_bytes <= 16'(TransferPaperBytesMax);
+    flags_d.is_command = command_0 >= TransferCommandCreate && command_0 <= TransferCommandRefer;
+    flags_d.is_reading = command_0 == TransferCommandRefer;
+    flags_d.is_transfer = command_0 == TransferCommandTransfer;
+    flags_d.has_amount = payload_0[8*PaperTransferAmountAt+:32] != '0;
+    flags_d.has_filler = payload_0[8*TransferPaperBytesMin+:8] != '0;
+    flags_d.has_trailer = payload_0[8*(TransferPaperBytesMin+1)+:8] != '0;
+    // All fields of the only item after the account, and those of the head after the count, are zero.
+    flags_d.is_refer_head = payload_0[8*NativeHeaderOpAt+:8] == TransferOpRefer &&
+        datagram_i.payload_bytes == 16'(ReferBytes) &&
+        be32(payload_0[HeadAt+8*ReferHeadCountAt+:32]) == 32'd1 &&
+        payload_0[HeadAt+8*ReferHeadDurabilityAt+:8*(ReferHeadBytes-ReferHeadDurabilityAt)] == '0;
+    flags_d.is_refer_empty = payload_0[ItemAt+8*BalanceItemBalanceAt+:8*(BalanceItemBytes-BalanceItemBalanceAt)] == '0;
+    flags_d.is_execute = is_native_magic_0 && payload_0[8*NativeHeaderOpAt+:8] == TransferOpExecute &&
+                         datagram_i.payload_bytes == 16'(ExecuteBytes);
+    flags_d.is_plain_head = be16(payload_0[HeadAt+8*ExecuteHeadCountAt+:16]) == 16'd1 &&
+                            payload_0[HeadAt+8*ExecuteHeadDurabilityAt+:16] == '0 &&
+                            words_0[8*OperationFlagsAt+:8] == '0 && words_0[8*OperationContractAt+:32] == '0;
+  end
+
+  always_ff @(posedge clk_i) begin
+    datagram_q <= datagram_i;
+    flags_q <= flags_d;
+    source_q <= source_0;
+    for (int unsigned i = 0; i < PayloadBytesMax; i++) counts_q[i] <= datagram_i.payload_bytes > 16'(i);
+  end
+
+  // ---- stage 1: fields, sums of four words ----
+
   logic [18:0] sequence_sum_d, sequence_sum_q;
   logic [19:0] operation_sum_d, operation_sum_q;
   logic [Groups-1:0][17:0] sums_d, sums_q;
   logic [18:0] kept_d, kept_q;
-  logic [127:0] source;
   logic [RegisterTransferIssuerCount-1:0] is_in_range_d, is_in_range_q;
 
-  assign payload = datagram_i.payload;
+  assign payload = datagram_q.payload;
   assign words = payload[OperationAt+:8*OperationBytes];
   assign sent_command = words[8*OperationCommandAt+:8];
-  // See transfer_is_operation in xdp/transfer_rules.h.
-  always_comb begin
-    logic is_transfer, is_create, is_freeze;
-    is_transfer = sent_command == 8'(TransferCommandTransfer);
-    is_create = sent_command == 8'(TransferCommandCreate);
-    is_freeze = sent_command inside {8'(TransferCommandFreeze), 8'(TransferCommandUnfreeze)};
-    is_operation = (is_transfer || is_create || is_freeze || sent_command == 8'(TransferCommandIssue)) &&
-                   words[8*OperationCodeAt+:16] == '0 && words[8*OperationNumberAt+:64] == '0 &&
-                   words[8*OperationTimeoutSAt+:32] == '0 &&
-                   (is_transfer || is_create || words[8*OperationDestinationAt+:128] == '0) &&
-                   !(is_freeze && words[8*OperationAmountAt+:64] != '0) &&
-                   !(is_transfer && words[8*OperationAmountAt+:64] == '0);
-  end
   assign command = be32(payload[8*PaperTransferCommandAt+:32]);
   assign amount = be32(payload[8*PaperTransferAmountAt+:32]);
-  assign is_native_magic = datagram_i.payload_bytes >= 16'(NativeHeaderBytes) &&
-                           be16(payload[8*NativeHeaderMagicAt+:16]) == NativeMagic;
-  assign is_well_formed = payload[8*NativeHeaderVersionAt+:8] == NativeVersion &&
-                          payload[8*NativeHeaderStatusAt+:16] == '0 &&
-                          17'(be16(payload[8*NativeHeaderLengthAt+:16])) + 17'(NativeHeaderBytes) ==
-                          17'(datagram_i.payload_bytes);
-  // An IPv4 address a.b.c.d is compared as ::ffff:a.b.c.d.
-  assign source = datagram_i.headers.is_v6 ? datagram_i.source : {datagram_i.source[31:0], 16'hffff, 80'd0};
 
   always_comb begin
-    parsed_d.is_final = datagram_i.is_final;
-    parsed_d.verdict = datagram_i.verdict;
-    parsed_d.reason = datagram_i.reason;
-    parsed_d.headers = datagram_i.headers;
-    parsed_d.pseudo_sum = datagram_i.pseudo_sum;
-    parsed_d.udp_check = datagram_i.udp_check;
+    parsed_d.is_final = datagram_q.is_final;
+    parsed_d.verdict = datagram_q.verdict;
+    parsed_d.reason = datagram_q.reason;
+    parsed_d.headers = datagram_q.headers;
+    parsed_d.pseudo_sum = datagram_q.pseudo_sum;
+    parsed_d.udp_check = datagram_q.udp_check;
     parsed_d.first = payload[15:0];
-    parsed_d.filler = 2'(datagram_i.payload_bytes - 16'(TransferPaperBytesMin));
+    parsed_d.filler = 2'(datagram_q.payload_bytes - 16'(TransferPaperBytesMin));
     parsed_d.trailer = payload[8*(TransferPaperBytesMin+1)+:8];
-    parsed_d.is_paper = datagram_i.payload_bytes >= 16'(TransferPaperBytesMin) &&
-                        datagram_i.payload_bytes <= 16'(TransferPaperBytesMax);
-    parsed_d.is_native = is_native_magic;
-    parsed_d.is_reply = parsed_d.is_paper ? (command & TransferPaperRefused) != '0 :
+    parsed_d.is_paper = flags_q.is_paper;
+    parsed_d.is_native = flags_q.is_native_magic;
+    parsed_d.is_reply = flags_q.is_paper ? (command & TransferPaperRefused) != '0 :
                         (payload[8*NativeHeaderOpAt+:8] & NativeReplyBit) != '0;
-    parsed_d.is_reading = command == TransferCommandRefer;
-    parsed_d.is_transfer = command == TransferCommandTransfer;
-    parsed_d.is_whole = command >= TransferCommandCreate && command <= TransferCommandRefer &&
-                        !(parsed_d.is_transfer && amount == '0) &&
-                        !(parsed_d.filler != 2'd0 && payload[8*TransferPaperBytesMin+:8] != '0) &&
-                        !(parsed_d.filler[1] && parsed_d.trailer != '0);
-    // All fields of the only item after the account, and those of the head after the count, are zero.
-    parsed_d.is_refer = is_well_formed && payload[8*NativeHeaderOpAt+:8] == TransferOpRefer &&
-                        datagram_i.payload_bytes == 16'(ReferBytes) &&
-                        be32(payload[HeadAt+8*ReferHeadCountAt+:32]) == 32'd1 &&
-                        payload[HeadAt+8*ReferHeadDurabilityAt+:8*(ReferHeadBytes-ReferHeadDurabilityAt)] == '0 &&
-                        payload[ItemAt+8*BalanceItemBalanceAt+:8*(BalanceItemBytes-BalanceItemBalanceAt)] == '0;
-    parsed_d.is_execute = is_native_magic && payload[8*NativeHeaderOpAt+:8] == TransferOpExecute &&
-                          datagram_i.payload_bytes == 16'(ExecuteBytes);
-    parsed_d.is_plain = parsed_d.is_execute && is_well_formed &&
-                        be16(payload[HeadAt+8*ExecuteHeadCountAt+:16]) == 16'd1 &&
-                        payload[HeadAt+8*ExecuteHeadDurabilityAt+:16] == '0 &&
-                        words[8*OperationFlagsAt+:8] == '0 && words[8*OperationContractAt+:32] == '0;
+    parsed_d.is_reading = flags_q.is_reading;
+    parsed_d.is_transfer = flags_q.is_transfer;
+    parsed_d.is_whole = flags_q.is_command && !(flags_q.is_transfer && !flags_q.has_amount) &&
+                        !(parsed_d.filler != 2'd0 && flags_q.has_filler) &&
+                        !(parsed_d.filler[1] && flags_q.has_trailer);
+    parsed_d.is_refer = flags_q.is_well_formed && flags_q.is_refer_head && flags_q.is_refer_empty;
+    parsed_d.is_execute = flags_q.is_execute;
+    parsed_d.is_plain = flags_q.is_execute && flags_q.is_well_formed && flags_q.is_plain_head;
     parsed_d.session_sequence = be64(payload[HeadAt+8*ExecuteHeadSequenceAt+:64]);
     parsed_d.packet.slot = parsed_d.is_execute ? be32(payload[HeadAt+8*ExecuteHeadSlotAt+:32]) : NoSession;
     parsed_d.packet.token = be64(payload[HeadAt+8*ExecuteHeadTokenAt+:64]);
@@ -159,7 +208,7 @@ module ls_transfer_request
     end else if (parsed_d.is_execute) begin
       // Every refusal of a session has a record; the store refuses command 0.
       parsed_d.operation.keep_refusals = 1'b1;
-      parsed_d.operation.command = is_operation ? sent_command[3:0] : '0;
+      parsed_d.operation.command = flags_q.is_operation ? sent_command[3:0] : '0;
       parsed_d.operation.source = words[8*OperationSourceAt+:IdBits];
       parsed_d.operation.destination = words[8*OperationDestinationAt+:IdBits];
       parsed_d.operation.amount = be64(words[8*OperationAmountAt+:64]);
@@ -170,20 +219,15 @@ module ls_transfer_request
   end
 
   // A word counts as far as it is in the payload; of an odd payload, the last byte is the high half of a word.
-  function automatic word_t masked(input logic [15:0] bytes, input logic [15:0] payload_bytes,
-                                   input int unsigned number);
-    word_t word;
-    word = be16(bytes);
-    if (payload_bytes <= 16'(2 * number)) word = '0;
-    else if (payload_bytes == 16'(2 * number + 1)) word[7:0] = '0;
-    return word;
+  function automatic word_t masked(input logic [15:0] bytes, input logic [1:0] counts);
+    return {bytes[7:0] & {8{counts[0]}}, bytes[15:8] & {8{counts[1]}}};
   endfunction
 
   always_comb begin
     for (int unsigned i = 0; i < Groups; i++) begin
       sums_d[i] = '0;
       for (int unsigned j = 0; j < 4; j++) begin
-        sums_d[i] = sums_d[i] + 18'(masked(payload[64*i+16*j+:16], datagram_i.payload_bytes, 4 * i + j));
+        sums_d[i] = sums_d[i] + 18'(masked(payload[64*i+16*j+:16], counts_q[8*i+2*j+:2]));
       end
     end
     sequence_sum_d = '0;
@@ -198,7 +242,7 @@ module ls_transfer_request
     for (int unsigned i = KeptFirst; i < KeptEnd; i++) kept_d = kept_d + 19'(be16(payload[16*i+:16]));
     for (int unsigned i = 0; i < RegisterTransferIssuerCount; i++) begin
       is_in_range_d[i] = control_i.issuers[i] &&
-                         (source & control_i.issuer[i].mask) == control_i.issuer[i].address;
+                         (source_q & control_i.issuer[i].mask) == control_i.issuer[i].address;
     end
   end
 
@@ -231,20 +275,38 @@ module ls_transfer_request
     may_issue_q <= |is_in_range_q;
   end
 
-  // ---- stage 3: outcome ----
+  // ---- stage 3: checksum ----
+
+  parsed_t parsed_3;
+  word_t folded_q, kept_sum_q, operation_sum_3_q;
+  logic may_issue_3_q, is_pseudo_q, has_check_q;
+  word_t not_removed;  // a variable of its own: tools differ in the width of `~` within a cast
+
+  assign parsed_3 = parsed_q[1];
+  assign not_removed = ~removed_q;
+
+  always_ff @(posedge clk_i) begin
+    parsed_q[2] <= parsed_3;
+    folded_q <= fold(32'(total_q) + 32'(parsed_3.headers.partial_sum) + 32'(parsed_3.udp_check));
+    // The reply bit is not set in a request, so it adds its value.
+    kept_sum_q <= parsed_3.is_paper ? kept_2_q : fold(32'(total_q) + 32'(NativeReplyBit) + 32'(not_removed));
+    operation_sum_3_q <= operation_sum_2_q;
+    may_issue_3_q <= may_issue_q;
+    has_check_q <= parsed_3.udp_check != '0;
+    is_pseudo_q <= parsed_3.udp_check == parsed_3.pseudo_sum;
+  end
+
+  // ---- stage 4: outcome ----
 
   parsed_t parsed;
   request_t request_d;
-  logic is_express, is_intact, is_write;
-  word_t not_removed;  // a variable of its own: tools differ in the width of `~` within a cast
+  logic is_express, is_intact, is_write, unused_parsed;
 
-  assign parsed = parsed_q[1];
+  assign parsed = parsed_q[2];
+  assign unused_parsed = &{1'b0, parsed};
   assign is_express = control_i.mode == ModeExpress;
   // See ls_is_intact in xdp/reply.h: a checksum of 0 is not accepted, and one of the pseudo header only is.
-  assign is_intact = parsed.udp_check != '0 &&
-                     (fold(32'(total_q) + 32'(parsed.headers.partial_sum) + 32'(parsed.udp_check)) == '1 ||
-                      parsed.udp_check == parsed.pseudo_sum);
-  assign not_removed = ~removed_q;
+  assign is_intact = has_check_q && (folded_q == '1 || is_pseudo_q);
   assign is_write = parsed.is_paper && !parsed.is_reading;
 
   always_comb begin
@@ -256,18 +318,16 @@ module ls_transfer_request
     request_d.about.first = parsed.first;
     request_d.about.filler = parsed.filler;
     request_d.about.trailer = parsed.trailer;
-    // The reply bit is not set in a request, so it adds its value.
-    request_d.about.kept_sum = parsed.is_paper ? kept_2_q :
-                               fold(32'(total_q) + 32'(NativeReplyBit) + 32'(not_removed));
+    request_d.about.kept_sum = kept_sum_q;
     request_d.about.is_execute = parsed.is_execute;
-    request_d.about.operation_sum = operation_sum_2_q;
+    request_d.about.operation_sum = operation_sum_3_q;
     request_d.about.status = '0;
     request_d.about.session_sequence = parsed.session_sequence;
     request_d.about.amount = '0;
     request_d.packet = parsed.packet;
     request_d.operation = parsed.operation;
     if (parsed.is_execute && parsed.operation.command != CommandTransfer && parsed.operation.command != '0 &&
-        !may_issue_q) begin
+        !may_issue_3_q) begin
       request_d.operation.refused = CodeUnauthorised;
     end
     if (parsed.is_final) begin
@@ -291,7 +351,7 @@ module ls_transfer_request
       request_d.about.outcome = OutcomeRefused;
     end else if (is_write && !is_express) begin
       request_d.about.outcome = OutcomeHost;
-    end else if (is_write && (control_i.require_signature || (!parsed.is_transfer && !may_issue_q))) begin
+    end else if (is_write && (control_i.require_signature || (!parsed.is_transfer && !may_issue_3_q))) begin
       request_d.about.outcome = OutcomeRefused;
       request_d.about.code = CodeUnauthorised;
     end
@@ -302,8 +362,8 @@ module ls_transfer_request
       valid_q <= '0;
       valid_o <= 1'b0;
     end else begin
-      valid_q <= {valid_q[0], valid_i};
-      valid_o <= valid_q[1];
+      valid_q <= {valid_q[2:0], valid_i};
+      valid_o <= valid_q[3];
     end
   end
 

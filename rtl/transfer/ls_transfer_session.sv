@@ -16,7 +16,8 @@
 // lease, which is known when the store takes it, so the decision about the next one is made again; or the host has
 // claimed an account. While this is possible (may_forward_i), the next request of the session waits for the result.
 //
-// Latency: five cycles for requests of sessions. Throughput: one of them every two cycles.
+// Latency: five cycles for requests of sessions, one for others. Throughput: one request in each cycle, of sessions one
+// every three cycles; each has three beats.
 // Contents: undefined after power-on; zero in simulation.
 
 module ls_transfer_session
@@ -65,8 +66,9 @@ module ls_transfer_session
     output session_order_t response_o  // with the contents before the order
 );
 
-  localparam int unsigned Window = 4;  // requests that wait for their decision
-  localparam int unsigned WindowBits = $clog2(Window);
+  localparam int unsigned Reads = 4;  // requests of sessions that wait for their decision
+  localparam int unsigned ReadBits = $clog2(Reads);
+  localparam int unsigned Window = 8;  // all requests that wait for their decision, or for those before them
 
   typedef enum logic [1:0] {
     StateIdle,
@@ -90,20 +92,35 @@ module ls_transfer_session
 
   // ---- requests that wait for their decision ----
 
-  logic is_session, passes, enters, window_valid, window_ready, take;
-  logic head_is_session, content_valid, contents_ready;
-  request_t head;
+  // Part of a request that its decision needs.
+  typedef struct packed {
+    logic is_session;
+    logic [31:0] slot;
+    logic [63:0] token;
+    logic [63:0] session_sequence;
+  } key_t;
+
+  typedef struct packed {
+    request_t request;
+    replay_t  replay;
+  } decided_t;
+
+  logic is_session, may_read, passes, enters, window_valid, window_ready, take, loads, head_valid_q;
+  logic key_valid, keys_ready, content_valid, contents_ready, out_valid, out_ready, leaves;
+  key_t key, head_q;
+  request_t waiting;
+  decided_t out_d, out;
   session_t read, content;
   logic [1:0] reading_q;
-  logic [WindowBits:0] reads_q;  // requests of sessions that wait
-  logic [WindowBits:0] unused_window, unused_contents;
-  logic leaves, out_valid_q;
+  logic [ReadBits:0] reads_q;  // requests of sessions that wait
+  logic [ReadBits:0] unused_contents;
+  logic [$clog2(Window):0] unused_window, unused_keys;
 
   assign is_session = request_i.about.is_execute && request_i.about.outcome == OutcomeStore;
-  assign passes = valid_i && !is_session && !window_valid && !out_valid_q;
-  assign enters = valid_i && !passes && window_ready &&
-                  (!is_session || (state_q == StateIdle && !order_valid_i));
-  assign ready_o = passes ? ready_i : enters;
+  assign may_read = state_q == StateIdle && !order_valid_i && reads_q != (ReadBits + 1)'(Reads);
+  assign passes = valid_i && !is_session && !window_valid && out_ready;
+  assign enters = valid_i && window_ready && (is_session ? may_read : window_valid);
+  assign ready_o = passes || enters;
 
   ls_fifo #(
       .T(request_t),
@@ -116,11 +133,38 @@ module ls_transfer_session
       .data_i (request_i),
       .valid_o(window_valid),
       .ready_i(take),
-      .data_o (head),
+      .data_o (waiting),
       .count_o(unused_window)
   );
 
-  assign head_is_session = head.about.is_execute && head.about.outcome == OutcomeStore;
+  // Has an entry for each one of u_window, but the one that is in head_q.
+  ls_fifo #(
+      .T(key_t),
+      .Depth(Window)
+  ) u_keys (
+      .clk_i,
+      .rst_ni,
+      .valid_i(enters),
+      .ready_o(keys_ready),
+      .data_i ('{
+          is_session: is_session,
+          slot: request_i.packet.slot,
+          token: request_i.packet.token,
+          session_sequence: request_i.about.session_sequence
+      }),
+      .valid_o(key_valid),
+      .ready_i(loads),
+      .data_o (key),
+      .count_o(unused_keys)
+  );
+
+  assign loads = !head_valid_q || take;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) head_valid_q <= 1'b0;
+    else if (loads) head_valid_q <= key_valid;
+    if (loads) head_q <= key;
+  end
 
   // ---- table ----
 
@@ -146,7 +190,7 @@ module ls_transfer_session
 
   ls_fifo #(
       .T(session_t),
-      .Depth(Window)
+      .Depth(Reads)
   ) u_contents (
       .clk_i,
       .rst_ni,
@@ -154,7 +198,7 @@ module ls_transfer_session
       .ready_o(contents_ready),
       .data_i (read),
       .valid_o(content_valid),
-      .ready_i(take && head_is_session),
+      .ready_i(take && head_q.is_session),
       .data_o (content),
       .count_o(unused_contents)
   );
@@ -165,119 +209,181 @@ module ls_transfer_session
       reads_q   <= '0;
     end else begin
       reading_q <= {reading_q[0], enters && is_session};
-      reads_q   <= reads_q + (WindowBits + 1)'(enters && is_session) - (WindowBits + 1)'(take && head_is_session);
+      reads_q   <= reads_q + (ReadBits + 1)'(enters && is_session) - (ReadBits + 1)'(take && head_q.is_session);
     end
   end
 
   // ---- recent requests: given to the store since the last order of the host, and executed as far as is known ----
 
-  count_t first_q, next_q, under_way;
-  logic [Recent-1:0] valid_q, sure_q;  // sure: it will be executed
+  typedef enum logic [1:0] {
+    StepFind,
+    StepRead,
+    StepDecide
+  } step_e;
+
+  // By age, the newest one first: its place is next_q - 1.
+  logic [Recent-1:0] valid_q, valid_d;
+  logic [Recent-1:0] sure_q, sure_d;  // it will be executed, or has been executed
   slot_t [Recent-1:0] slot_q;
+  // By place.
   logic [63:0] sequences[Recent];
   logic [63:0] tokens[Recent];
+  slot_t slots[Recent];
   stored_t replies[Recent];
-  logic [Recent-1:0] is_same, ordered;
-  logic is_recent, is_recent_q, is_unsure;
-  place_t newest, newest_q, age;
-  logic [63:0] last, last_q;
+
+  step_e step_q;
+  count_t first_q, next_q, under_way;
+  logic [Recent-1:0] equal_q, equal, is_same;
+  logic added_q, follows_q, is_recent_q, is_settled;
+  place_t newest_age, age_q, newest, place_q, left_age, done_age;
+  logic [63:0] last_q, before_q;
+  logic is_outside_q, is_known_q, is_claimed_q, is_single_q;
   stored_t remembered;
   logic adds, done;
+  // A request that was given to the store in the cycle before.
+  logic left_refused_q, left_unsure_q, again, pending_q;
+  place_t left_place_q;
 
   assign under_way = next_q - first_q;
 
-  // The newest request of the session of the request at the head.
+  // The recent requests of the session of the request at the head. They were compared when it came to the head; the one
+  // before it may have become the newest one in that cycle.
   always_comb begin
-    for (int unsigned i = 0; i < Recent; i++) begin
-      is_same[i] = valid_q[i] && slot_q[i] == head.packet.slot[SessionBits-1:0];
-    end
-    // Oldest first.
-    ordered = Recent'({is_same, is_same} >> next_q[RecentBits-1:0]);
-    newest = '0;
-    for (int unsigned i = 0; i < Recent; i++) if (ordered[i]) newest = place_t'(i) + next_q[RecentBits-1:0];
-    is_recent = |is_same;
-    // Its number among those under way; one that has left has a larger number.
-    age = newest - first_q[RecentBits-1:0];
-    is_unsure = is_recent && !sure_q[newest] && count_t'(age) < under_way;
-    last = is_recent ? sequences[newest] : content.session_sequence;
+    equal = equal_q;
+    if (added_q) equal = {equal_q[Recent-2:0], follows_q};
+    is_same = equal & valid_q;
+    newest_age = '0;
+    for (int unsigned i = 0; i < Recent; i++) if (is_same[Recent-1-i]) newest_age = place_t'(Recent - 1 - i);
+    newest = next_q[RecentBits-1:0] - 1'b1 - age_q;
+    is_settled = !is_recent_q || (valid_q[age_q] && sure_q[age_q]);
   end
 
-  // ---- decision: the first cycle finds the last sequence number, the second one compares ----
+  always_ff @(posedge clk_i) begin
+    equal_q <= equal;
+    added_q <= 1'b0;
+    if (loads) begin
+      for (int unsigned i = 0; i < Recent; i++) equal_q[i] <= slot_q[i] == key.slot[SessionBits-1:0];
+      follows_q <= head_q.slot[SessionBits-1:0] == key.slot[SessionBits-1:0];
+      added_q <= adds;
+    end
+  end
 
-  logic selects, selected_q, again, is_known;
-  request_t decided, out_q;
-  replay_t replay, out_replay_q;
+  // ---- decision: the first cycle finds the newest request, the second its sequence number, the third compares ----
 
-  assign again = leaves && out_replay_q.is_counted && (is_full_i || !is_leased_i || may_forward_i);
-  assign selects = window_valid && head_is_session && content_valid && !selected_q && !is_unsure && !again &&
-                   under_way < count_t'(UnderWay);
-  assign take = window_valid && (!out_valid_q || ready_i) && (!head_is_session || (selected_q && !again));
+  request_t decided;
+  replay_t replay;
+  logic is_last, is_next;
+
+  // The request before was refused, or it is not sure that it will be executed.
+  assign again = left_refused_q || left_unsure_q;
+  assign take = head_valid_q && out_ready && (!head_q.is_session || (step_q == StepDecide && !again && !pending_q));
+  assign is_last = last_q != '0 && head_q.session_sequence == last_q;
+  assign is_next = before_q == last_q;
   assign adds = take && replay.is_counted;
 
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || loads || again) step_q <= StepFind;
+    else if (step_q == StepFind) step_q <= head_valid_q && head_q.is_session ? StepRead : StepFind;
+    else if (step_q == StepRead) begin
+      if (!is_settled) step_q <= StepFind;
+      else if (content_valid && under_way < count_t'(UnderWay)) step_q <= StepDecide;
+    end
+    if (step_q == StepFind) begin
+      is_recent_q <= is_same != '0;
+      age_q <= newest_age;
+      before_q <= head_q.session_sequence - 1'b1;
+    end
+    if (step_q == StepRead) begin
+      place_q <= newest;
+      last_q <= is_recent_q ? sequences[newest] : content.session_sequence;
+      is_outside_q <= head_q.slot < sessions_i && (head_q.slot >> SessionBits) != '0;
+      is_known_q <= head_q.slot < sessions_i && head_q.token != '0 && content.token == head_q.token;
+      is_claimed_q <= content.claimed;
+      is_single_q <= content.count == 16'd1;
+    end
+  end
+
   always_comb begin
-    decided = head;
+    decided = waiting;
     replay = '0;
-    is_known = head.packet.slot < sessions_i && head.packet.token != '0 && content.token == head.packet.token;
-    if (head_is_session) begin
+    if (head_q.is_session) begin
       replay.has_sum = 1'b1;
-      if (head.packet.slot < sessions_i && (head.packet.slot >> SessionBits) != '0) begin
+      replay.is_single = is_single_q;
+      replay.sum = content.sum;
+      // Nothing but a repetition uses them.
+      decided.about.amount = content.amount;
+      replay.is_recent = is_recent_q;
+      replay.place = place_q;
+      if (is_outside_q) begin
         // The table has no place for this session of the host.
         decided.about.outcome = OutcomeHost;
-      end else if (!is_known) begin
+      end else if (!is_known_q) begin
         decided.about.outcome = OutcomeStatus;
         decided.about.status = 4'(StatusNoSession);
         decided.about.session_sequence = '0;
         decided.about.code = CodeUnauthorised;
-      end else if (content.claimed) begin
+      end else if (is_claimed_q) begin
         decided.about.outcome = OutcomeHost;
-      end else if (last_q != '0 && head.about.session_sequence == last_q) begin
-        decided.about.outcome = OutcomeStored;
-        decided.about.code = content.code;
-        decided.about.amount = content.amount;
-        replay.is_recent = is_recent_q;
-        replay.place = newest_q;
-        replay.is_single = content.count == 16'd1;
-        replay.sum = content.sum;
-      end else if (head.about.session_sequence != last_q + 1'b1) begin
-        decided.about.outcome = OutcomeStatus;
-        decided.about.status = 4'(StatusSequence);
-        decided.about.session_sequence = last_q + 1'b1;
-        decided.about.code = CodeStaleId;
       end else begin
-        replay.is_counted = 1'b1;
-        replay.place = next_q[RecentBits-1:0];
+        // The number of the request itself, if it is the next one.
+        decided.about.session_sequence = is_last ? last_q : last_q + 1'b1;
+        if (is_last) begin
+          decided.about.outcome = OutcomeStored;
+          decided.about.code = content.code;
+        end else if (!is_next) begin
+          decided.about.outcome = OutcomeStatus;
+          decided.about.status = 4'(StatusSequence);
+          decided.about.code = CodeStaleId;
+        end else begin
+          replay.is_counted = 1'b1;
+          replay.is_recent = 1'b0;
+          replay.place = next_q[RecentBits-1:0];
+        end
       end
     end
   end
 
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) selected_q <= 1'b0;
-    else if (selects) selected_q <= 1'b1;
-    else if (again || take) selected_q <= 1'b0;
-    if (selects) begin
-      is_recent_q <= is_recent;
-      newest_q <= newest;
-      last_q <= last;
-    end
-  end
+  assign out_d.request = window_valid ? decided : request_i;
+  assign out_d.replay  = window_valid ? replay : '0;
 
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) out_valid_q <= 1'b0;
-    else if (!out_valid_q || ready_i) out_valid_q <= take;
-    if (take) begin
-      out_q <= decided;
-      out_replay_q <= replay;
-    end
-  end
+  ls_skid #(
+      .T(decided_t)
+  ) u_out (
+      .clk_i,
+      .rst_ni,
+      .valid_i(take || passes),
+      .ready_o(out_ready),
+      .data_i (out_d),
+      .valid_o(out_valid),
+      .ready_i,
+      .data_o (out)
+  );
 
-  assign leaves  = out_valid_q && ready_i;
-  assign valid_o = out_valid_q || passes;
+  logic [1:0] outs_q;  // requests of sessions that wait there
+
+  assign leaves  = out_valid && ready_i;
+  assign valid_o = out_valid;
   // The lease counts when the request goes on, because it may have waited for an order of the host.
   always_comb begin
-    request_o = out_valid_q ? out_q : request_i;
-    replay_o  = out_valid_q ? out_replay_q : '0;
+    request_o = out.request;
+    replay_o  = out.replay;
     if (!is_leased_i && !(request_o.about.outcome inside {OutcomeForward, OutcomeDrop})) begin
       request_o.about.outcome = OutcomeNotLeased;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    left_place_q <= out.replay.place;
+    if (!rst_ni) begin
+      left_refused_q <= 1'b0;
+      left_unsure_q <= 1'b0;
+      pending_q <= 1'b0;
+      outs_q <= '0;
+    end else begin
+      left_refused_q <= leaves && out.replay.is_counted && (is_full_i || !is_leased_i);
+      left_unsure_q <= leaves && out.replay.is_counted && may_forward_i;
+      pending_q <= adds || (pending_q && !(leaves && out.replay.is_counted));
+      outs_q <= outs_q + 2'(take && head_q.is_session) - 2'(leaves && out.replay.has_sum);
     end
   end
 
@@ -308,10 +414,32 @@ module ls_transfer_session
       };
     end
     if (adds) begin
-      sequences[next_q[RecentBits-1:0]] <= head.about.session_sequence;
-      tokens[next_q[RecentBits-1:0]] <= head.packet.token;
-      slot_q[next_q[RecentBits-1:0]] <= head.packet.slot[SessionBits-1:0];
+      sequences[next_q[RecentBits-1:0]] <= head_q.session_sequence;
+      tokens[next_q[RecentBits-1:0]] <= head_q.token;
+      slots[next_q[RecentBits-1:0]] <= head_q.slot[SessionBits-1:0];
+      slot_q <= {slot_q[Recent-2:0], head_q.slot[SessionBits-1:0]};
     end
+  end
+
+  // Nothing is added in a cycle in which the request before is found to be refused or unsure.
+  assign left_age = next_q[RecentBits-1:0] - 1'b1 - left_place_q;
+  assign done_age = next_q[RecentBits-1:0] - 1'b1 - left_replay_i.place;
+  always_comb begin
+    valid_d = valid_q;
+    sure_d  = sure_q;
+    for (int unsigned i = 0; i < Recent; i++) begin
+      if (left_refused_q && left_age == place_t'(i)) valid_d[i] = 1'b0;
+      if (left_unsure_q && left_age == place_t'(i)) sure_d[i] = 1'b0;
+      if (done && done_age == place_t'(i)) begin
+        sure_d[i] = 1'b1;
+        if (!left_writes_i) valid_d[i] = 1'b0;
+      end
+    end
+    if (adds) begin
+      valid_d = {valid_d[Recent-2:0], 1'b1};
+      sure_d  = {sure_d[Recent-2:0], 1'b1};
+    end
+    if (write && state_q == StateOrderWrite) valid_d = '0;
   end
 
   always_ff @(posedge clk_i) begin
@@ -320,21 +448,11 @@ module ls_transfer_session
       next_q  <= '0;
       valid_q <= '0;
     end else begin
-      if (done) begin
-        first_q <= first_q + 1'b1;
-        if (!left_writes_i) valid_q[left_replay_i.place] <= 1'b0;
-      end
-      if (adds) begin
-        next_q <= next_q + 1'b1;
-        valid_q[next_q[RecentBits-1:0]] <= 1'b1;
-        sure_q[next_q[RecentBits-1:0]] <= 1'b1;
-      end
-      if (leaves && out_replay_q.is_counted) begin
-        if (is_full_i || !is_leased_i) valid_q[out_replay_q.place] <= 1'b0;
-        if (may_forward_i) sure_q[out_replay_q.place] <= 1'b0;
-      end
-      if (write && state_q == StateOrderWrite) valid_q <= '0;
+      first_q <= first_q + count_t'(done);
+      next_q <= next_q + count_t'(adds);
+      valid_q <= valid_d;
     end
+    sure_q <= sure_d;
   end
 
   // ---- writes, and orders of the host ----
@@ -343,7 +461,7 @@ module ls_transfer_session
 
   assign order_known = (order_q.slot >> SessionBits) == '0;
   assign order_ready_o = state_q == StateIdle && !response_valid_o && reads_q == '0 && first_q == next_q &&
-                         !(out_valid_q && out_replay_q.has_sum);
+                         outs_q == '0;
   assign starts_order = order_valid_i && order_ready_o;
 
   always_comb begin
@@ -354,7 +472,7 @@ module ls_transfer_session
       written.claimed = order_q.writes_claim ? order_q.session.claimed : read.claimed;
     end else begin
       write = done && left_writes_i;
-      written_slot = slot_q[left_replay_i.place];
+      written_slot = slots[left_replay_i.place];
       written = left_session_i;
       // The request was executed, so its token is that of the session, and no claim came since.
       written.token = tokens[left_replay_i.place];
@@ -389,6 +507,7 @@ module ls_transfer_session
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
+      assert (!enters || keys_ready) else $error("a request was lost");
       assert (!reading_q[1] || contents_ready) else $error("the contents of a session were lost");
     end
   end

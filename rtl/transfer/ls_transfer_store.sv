@@ -40,6 +40,8 @@ module ls_transfer_store
     output logic    record_valid_o,
     input  logic    record_ready_i,
     output record_t record_o,
+    // A record that was taken has left, in the same cycle or later: its place is free.
+    input  logic    record_left_i,
 
     input  logic   order_valid_i,
     output logic   order_ready_o,
@@ -63,8 +65,12 @@ module ls_transfer_store
   localparam int unsigned Orders = ExecuteAt + 4;
 
   // A slot has two cycles: phase_q is 1 in the first one (source) and 0 in the second one (destination).
-  logic phase_q;
-  always_ff @(posedge clk_i) phase_q <= rst_ni && !phase_q;
+  // Two registers, so that each has fewer loads: the second one chooses between source and destination.
+  logic phase_q, select_phase_q;
+  always_ff @(posedge clk_i) begin
+    phase_q <= rst_ni && !phase_q;
+    select_phase_q <= rst_ni && !select_phase_q;
+  end
 
   // ----------------------------------------------------------------------------------- acceptance
   logic [$clog2(RecordDepth):0] record_places_q;  // free places in each queue
@@ -73,44 +79,53 @@ module ls_transfer_store
   logic search_ready;
   logic order_held_q, order_turn_q, order_linked_q;
   order_t order_q;
-  logic take_operation, take_order, may_order;
-  logic is_bad, needs_place, has_place;
-  slot_t slot_d;
+  logic take_operation, take_order, may_take_order, may_take_operation, order_ready_q, operation_ready_q;
+  logic is_bad, needs_place, was_full_q;
+  slot_t slot_d, checked;
   slot_t slot_q[ExecuteAt+1];
 
   assign order_ready_o = !order_held_q;
-  // An order has its turn after each slot that was free for an operation, and an operation after each
-  // order that is not linked with the next one.
-  assign may_order = order_held_q && response_places_q != '0;
-  assign take_order = !phase_q && search_ready && may_order &&
+  // What the next slot takes is decided in the first cycle of the slot before it. An order has its turn after each slot
+  // that was free for an operation, and an operation after each order that is not linked with the next one.
+  assign may_take_order = search_ready && (order_held_q || order_valid_i) && response_places_q != '0 &&
       (order_turn_q || result_places_q == '0);
-  assign operation_ready_o = !phase_q && search_ready && result_places_q != '0 && !take_order &&
-      !order_linked_q;
-  assign take_operation = operation_valid_i && operation_ready_o;
-
-  assign is_bad = operation_i.command < CommandCreate || operation_i.command > CommandUnfreeze ||
-      (operation_i.command == CommandTransfer && operation_i.amount == '0) ||
-      (operation_i.command == CommandIssue && !operation_i.is_paper && operation_i.amount == '0);
-  assign needs_place = operation_i.command != CommandRefer &&
-      (operation_i.keep_refusals || (!is_bad && operation_i.refused == CodeDone));
-  assign has_place = needs_place && record_places_q != '0;
+  assign may_take_operation = search_ready && result_places_q != '0 && !may_take_order && !order_linked_q;
+  always_ff @(posedge clk_i) begin
+    order_ready_q <= rst_ni && phase_q && may_take_order;
+    operation_ready_q <= rst_ni && phase_q && may_take_operation;
+  end
+  assign take_order = order_ready_q;
+  assign operation_ready_o = operation_ready_q;
+  assign take_operation = operation_valid_i && operation_ready_q;
 
   always_comb begin
     slot_d = '0;
     slot_d.valid = take_order || take_operation;
     slot_d.is_order = take_order;
     slot_d.operation = operation_i;
-    if (is_bad) slot_d.operation.refused = CodeBadCommand;
-    slot_d.is_busy = needs_place && !has_place;
-    slot_d.has_place = has_place;
     slot_d.kind = order_q.kind;
     slot_d.account = order_q.account;
     if (take_order) begin
       slot_d.operation = '0;
       slot_d.operation.user = order_q.user;
       slot_d.operation.source = order_q.id;
-      slot_d.is_busy = 1'b0;
-      slot_d.has_place = 1'b0;
+    end
+  end
+
+  // The first cycle of the slot checks the operation, and reserves the place of its record.
+  operation_t first_operation;
+  assign first_operation = slot_q[0].operation;
+  assign is_bad = first_operation.command < CommandCreate || first_operation.command > CommandUnfreeze ||
+      (first_operation.command == CommandTransfer && first_operation.amount == '0) ||
+      (first_operation.command == CommandIssue && !first_operation.is_paper && first_operation.amount == '0);
+  assign needs_place = slot_q[0].valid && !slot_q[0].is_order && first_operation.command != CommandRefer &&
+      (first_operation.keep_refusals || (!is_bad && first_operation.refused == CodeDone));
+  always_comb begin
+    checked = slot_q[0];
+    if (phase_q) begin
+      if (is_bad && !slot_q[0].is_order) checked.operation.refused = CodeBadCommand;
+      checked.is_busy = needs_place && was_full_q;
+      checked.has_place = needs_place && !was_full_q;
     end
   end
 
@@ -124,7 +139,7 @@ module ls_transfer_store
       else if (take_order) order_held_q <= 1'b0;
       if (take_order) order_linked_q <= order_q.linked;
       if (take_order) order_turn_q <= order_q.linked;
-      else if (operation_ready_o) order_turn_q <= 1'b1;
+      else if (operation_ready_o || (!phase_q && order_held_q)) order_turn_q <= 1'b1;
     end
     if (order_valid_i && order_ready_o) order_q <= order_i;
   end
@@ -133,8 +148,24 @@ module ls_transfer_store
     if (!rst_ni) begin
       for (int unsigned i = 0; i <= ExecuteAt; i++) slot_q[i].valid <= 1'b0;
     end else if (!phase_q) begin
-      slot_q[0] <= slot_d;
-      for (int unsigned i = 1; i <= ExecuteAt; i++) slot_q[i] <= slot_q[i-1];
+      slot_q[0].valid <= slot_d.valid;
+      for (int unsigned i = 1; i <= ExecuteAt; i++) slot_q[i].valid <= slot_q[i-1].valid;
+    end
+    if (!phase_q) begin
+      slot_q[0].is_order <= slot_d.is_order;
+      slot_q[0].operation <= slot_d.operation;
+      slot_q[0].kind <= slot_d.kind;
+      slot_q[0].account <= slot_d.account;
+      for (int unsigned i = 1; i <= ExecuteAt; i++) begin
+        {slot_q[i].is_order, slot_q[i].is_busy, slot_q[i].has_place, slot_q[i].operation, slot_q[i].kind,
+         slot_q[i].account} <= {slot_q[i-1].is_order, slot_q[i-1].is_busy, slot_q[i-1].has_place,
+                                slot_q[i-1].operation, slot_q[i-1].kind, slot_q[i-1].account};
+      end
+      was_full_q <= is_full_o;
+    end else begin
+      slot_q[0].operation.refused <= checked.operation.refused;
+      slot_q[0].is_busy <= checked.is_busy;
+      slot_q[0].has_place <= checked.has_place;
     end
   end
 
@@ -146,12 +177,19 @@ module ls_transfer_store
   logic [CellBits-1:0] found_cell;
   logic source_found_q, source_new_q, destination_found_q;
   logic [CellBits-1:0] source_q, destination_q;
+  id_t hashed_q, searched_q;
   logic unused_slot;
+
+  // The id that is hashed in the next cycle, and the one that is compared.
+  always_ff @(posedge clk_i) begin
+    hashed_q <= select_phase_q ? slot_q[0].operation.destination : slot_d.operation.source;
+    searched_q <= select_phase_q ? compare.operation.destination : slot_q[CompareAt-1].operation.source;
+  end
 
   ls_index_hash u_hash (
       .clk_i,
       .key_i(hash_key_i),
-      .words_i(128'(phase_q ? slot_q[0].operation.source : slot_q[0].operation.destination)),
+      .words_i(128'(hashed_q)),
       .hash_o(hash)
   );
   // See transfer_buckets in xdp/transfer_store.h. If both halves choose one bucket, the second one is its neighbour.
@@ -160,20 +198,25 @@ module ls_transfer_store
 
   assign compare = slot_q[CompareAt];
   // Most fields are used in other stages, and the low bits of the hash choose nothing.
-  assign unused_slot = &{1'b0, compare, hash};
+  assign unused_slot = &{1'b0, compare, hash, slot_d, checked, first_operation};
 
-  // Decided in the second cycle of the slot, from the source.
+  // Used in the second cycle of the slot, for the source; the first one chooses it.
+  logic insert_d, remove_d;
   always_comb begin
-    insert = 1'b0;
-    remove = 1'b0;
+    insert_d = 1'b0;
+    remove_d = 1'b0;
     if (compare.valid && compare.is_order) begin
-      insert = compare.kind inside {OrderFill, OrderPut};
-      remove = compare.kind == OrderRemove;
+      insert_d = compare.kind inside {OrderFill, OrderPut};
+      remove_d = compare.kind == OrderRemove;
     end else if (compare.valid) begin
-      insert = compare.operation.command == CommandCreate && !compare.is_busy &&
+      insert_d = compare.operation.command == CommandCreate && !compare.is_busy &&
           compare.operation.refused == CodeDone &&
           !(compare.operation.is_paper && compare.operation.amount > PaperLimit);
     end
+  end
+  always_ff @(posedge clk_i) begin
+    insert <= rst_ni && insert_d;
+    remove <= rst_ni && remove_d;
   end
 
   ls_transfer_search #(
@@ -186,7 +229,7 @@ module ls_transfer_store
       .ready_o(search_ready),
       .first_i(first),
       .second_i(second),
-      .id_i(phase_q ? compare.operation.source : compare.operation.destination),
+      .id_i(searched_q),
       .insert_i(insert),
       .remove_i(remove),
       .is_found_o(is_found),
@@ -194,15 +237,17 @@ module ls_transfer_store
       .cell_o(found_cell)
   );
 
+  // The destination is that of another account.
+  logic has_payee_q;
   always_ff @(posedge clk_i) begin
+    has_payee_q <= !slot_q[CompareAt].is_order && slot_q[CompareAt].operation.command == CommandTransfer &&
+        slot_q[CompareAt].operation.source != slot_q[CompareAt].operation.destination;
     if (!phase_q) begin
       source_found_q <= is_found;
       source_new_q <= insert && !is_found && !is_full;
       source_q <= found_cell;
     end else begin
-      destination_found_q <= is_found && !slot_q[ExecuteAt].is_order &&
-          slot_q[ExecuteAt].operation.command == CommandTransfer &&
-          slot_q[ExecuteAt].operation.source != slot_q[ExecuteAt].operation.destination;
+      destination_found_q <= is_found && has_payee_q;
       destination_q <= found_cell;
     end
   end
@@ -219,7 +264,7 @@ module ls_transfer_store
   logic is_claimed;
   // Orders from their acceptance to their response, each of which may claim an account.
   logic [$clog2(Orders+1)-1:0] orders_q;
-  logic unused_done;
+  logic unused_done, unused_pop;
 
 `ifdef FORMAL
   slot_t [2:0] stages;
@@ -232,6 +277,7 @@ module ls_transfer_store
 `endif
 
   assign unused_done = &{1'b0, done};
+  assign unused_pop = pop_record;
 
   ls_transfer_execute #(
       .CellBits(CellBits),
@@ -247,6 +293,7 @@ module ls_transfer_store
       .destination_found_i(destination_found_q),
       .destination_i(destination_q),
       .slot_o(done),
+      .done_o(push),
       .result_o(result),
       .record_o(record),
       .cell_o(cell_after),
@@ -262,7 +309,6 @@ module ls_transfer_store
           records: records_q,
           account: cell_after
       };
-  assign push = phase_q && done.valid;
   assign push_result = push && !done.is_order;
   assign push_record = push_result && result.recorded;
   assign push_response = push && done.is_order;
@@ -339,9 +385,9 @@ module ls_transfer_store
       result_places_q <= ($clog2(ResultDepth) + 1)'(ResultDepth);
       response_places_q <= ($clog2(ResponseDepth) + 1)'(ResponseDepth);
     end else begin
-      record_places_q <= record_places_q + ($clog2(RecordDepth) + 1)'(pop_record) +
+      record_places_q <= record_places_q + ($clog2(RecordDepth) + 1)'(record_left_i) +
           ($clog2(RecordDepth) + 1)'(release_place) -
-          ($clog2(RecordDepth) + 1)'(take_operation && has_place);
+          ($clog2(RecordDepth) + 1)'(phase_q && checked.has_place);
       result_places_q <= result_places_q + ($clog2(ResultDepth) + 1)'(pop_result) -
           ($clog2(ResultDepth) + 1)'(take_operation);
       response_places_q <= response_places_q + ($clog2(ResponseDepth) + 1)'(pop_response) -
@@ -355,22 +401,27 @@ module ls_transfer_store
 
   // All slots from the oldest to the newest. The outcome waits for its queue in one cycle only.
   slot_t [Stages-1:0] all;
-  logic past_valid_q, past_phase_q;
+  logic past_valid_q, past_phase_q, past_full_q;
   user_t accepted_q, given_q;  // operations that were accepted, and whose results were taken
   user_t order_accepted_q, order_given_q;
   user_t want, order_want;
   int unsigned results, records, responses;
+  logic [$clog2(RecordDepth):0] leaving_q;  // records that were taken and have not left
 
   always_comb begin
     for (int unsigned i = 0; i < 3; i++) all[i] = stages[2-i];
     for (int unsigned i = 0; i <= ExecuteAt; i++) all[3+i] = slot_q[ExecuteAt-i];
+    all[3+ExecuteAt] = checked;
     if (!phase_q) all[0].valid = 1'b0;
   end
 
   initial past_valid_q = 1'b0;
   always_ff @(posedge clk_i) begin
     past_valid_q <= 1'b1;
-    past_phase_q <= phase_q;
+    past_phase_q <= rst_ni && phase_q;
+    past_full_q <= record_places_q == '0;
+    leaving_q <= rst_ni ? leaving_q + ($clog2(RecordDepth) + 1)'(pop_record) -
+        ($clog2(RecordDepth) + 1)'(record_left_i) : '0;
     if (!rst_ni) begin
       {accepted_q, given_q, order_accepted_q, order_given_q} <= '0;
     end else begin
@@ -383,6 +434,7 @@ module ls_transfer_store
 
   always_comb begin
     assume (rst_ni == past_valid_q);
+    assume (!record_left_i || leaving_q != '0 || pop_record);
     // Every request is marked with its number.
     assume (operation_i.user == accepted_q);
     assume (order_i.user == order_accepted_q);
@@ -394,7 +446,7 @@ module ls_transfer_store
     want = given_q;
     order_want = order_given_q;
     results = 32'(result_places_q) + 32'(result_count);
-    records = 32'(record_places_q) + 32'(record_count);
+    records = 32'(record_places_q) + 32'(record_count) + 32'(leaving_q);
     responses = 32'(response_places_q) + 32'(response_count);
     if (rst_ni) begin
       for (int unsigned i = 0; i < ResultDepth; i++) begin
@@ -415,7 +467,7 @@ module ls_transfer_store
           assert (all[i].operation.user == want);
           want += 1'b1;
           results += 1;
-          records += 32'(all[i].has_place);
+          records += 32'(all[i].has_place && !(i == 3 + ExecuteAt && phase_q));
         end
         if (all[i].valid && all[i].is_order) begin
           assert (all[i].operation.user == order_want);
@@ -441,9 +493,19 @@ module ls_transfer_store
       // A record has its place, and is that of the result given at the same time.
       if (push_record) assert (push_result && done.has_place && record.user == result.user);
       // A request that may change something has a place for its record, or is busy.
-      if (take_operation && slot_d.operation.refused == CodeDone &&
-          operation_i.command != CommandRefer) assert (has_place || slot_d.is_busy);
-      if (slot_d.is_busy && take_operation) assert (record_places_q == '0);
+      if (phase_q && checked.valid && !checked.is_order && checked.operation.refused == CodeDone &&
+          checked.operation.command != CommandRefer) assert (checked.has_place || checked.is_busy);
+      // It is busy exactly if no place was free in the cycle in which it was accepted.
+      if (phase_q && checked.valid && !checked.is_order && needs_place) begin
+        assert (checked.is_busy == past_full_q && checked.has_place != past_full_q);
+      end
+      if (phase_q && checked.has_place) assert (record_places_q != '0);
+      // Both registers of the phase, and what depends on it.
+      assert (select_phase_q == phase_q && !(phase_q && (order_ready_q || operation_ready_q)));
+      assert (push == (phase_q && done.valid));
+      if (order_ready_q) assert (search_ready && order_held_q && response_places_q != '0);
+      if (operation_ready_q) assert (search_ready && result_places_q != '0 && !order_linked_q);
+      if (order_ready_q || operation_ready_q) assert (order_ready_q != operation_ready_q);
     end
   end
 
@@ -466,7 +528,7 @@ module ls_transfer_store
   always_comb begin
     if (rst_ni && cycles_q[Latency+2]) assert (push_result == taken_q[Latency]);
     if (rst_ni) begin
-      assert (wait_q <= 3'd3 && (wait_q != 3'd3 || !phase_q));
+      assert (wait_q <= 3'd4 && (wait_q != 3'd4 || !phase_q));
       assert (order_wait_q <= 3'd3 && (order_wait_q != 3'd3 || !phase_q));
     end
   end

@@ -115,6 +115,7 @@ module ls_transfer_shell
       .record_valid_o(rec_valid_o),
       .record_ready_i(rec_ready_i),
       .record_o(record),
+      .record_left_i(rec_valid_o && rec_ready_i),
       .order_valid_i(ord_valid_i),
       .order_ready_o(ord_ready_o),
       .order_i(order),

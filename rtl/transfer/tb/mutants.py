@@ -22,10 +22,9 @@ BUCKETS = "3"  # bits
 # with a semicolon. Texts of different mutants are equal or do not overlap.
 EXECUTE, SEARCH, STORE = (f"ls_transfer_{name}.sv" for name in ("execute", "search", "store"))
 FIFO, RAM = "ls_transfer_fifo.sv", "ls_transfer_ram.sv"
-OVERFLOW = "values_q.is_left_over || values_q.is_over"
-OVER = "sum[AmountBits] || sum[AmountBits-1:0] > limit || sum_held[AmountBits]"
-NO_ISSUE = "(operation_i.command == CommandIssue && !operation_i.is_paper && operation_i.amount == '0)"
-NEEDED = "(operation_i.keep_refusals || (!is_bad && operation_i.refused == CodeDone))"
+OVER = "sum[AmountBits] || exceeds(sum[AmountBits-1:PaperBits]) || sum_held[AmountBits]"
+NO_ISSUE = "(first_operation.command == CommandIssue && !first_operation.is_paper && first_operation.amount == '0)"
+NEEDED = "(first_operation.keep_refusals || (!is_bad && first_operation.refused == CodeDone))"
 MUTANTS = [
     (EXECUTE, "if (from[0]) return source_next;", "", "the source of the slot before is not forwarded"),
     (EXECUTE, "if (from[1]) return destination_next;", "", "the destination of the slot before is not forwarded"),
@@ -38,10 +37,10 @@ MUTANTS = [
      "operand_q.slot.valid && operand_q.destination == index", "the credit side of ISSUE is forwarded"),
     (EXECUTE, "operation.amount > available", "operation.amount >= available", "the whole balance cannot be paid"),
     (EXECUTE, "source_q.balance - source_q.held_out", "source_q.balance", "held amounts can be paid"),
-    (EXECUTE, OVER, "sum[AmountBits-1:0] > limit || sum_held[AmountBits]", "a balance wraps"),
-    (EXECUTE, OVER, "sum[AmountBits] || sum[AmountBits-1:0] > limit", "amounts to come are not counted"),
-    (EXECUTE, OVERFLOW, "values_q.is_left_over", "TRANSFER may overflow"),
-    (EXECUTE, OVERFLOW, "values_q.is_over", "a reply is cut to 32 bits"),
+    (EXECUTE, OVER, "exceeds(sum[AmountBits-1:PaperBits]) || sum_held[AmountBits]", "a balance wraps"),
+    (EXECUTE, OVER, "sum[AmountBits] || exceeds(sum[AmountBits-1:PaperBits])", "amounts to come are not counted"),
+    (EXECUTE, "values_q.is_short || values_q.is_over", "values_q.is_short", "TRANSFER may overflow"),
+    (EXECUTE, "is_insufficient || is_left_over", "is_insufficient", "a reply is cut to 32 bits"),
     (EXECUTE, "source_q.frozen ||\n        (operand_q.destination_found && destination_q.frozen)",
      "(operand_q.destination_found && destination_q.frozen)", "a frozen account pays"),
     (EXECUTE, "source_q.claimed ||\n        (operand_q.destination_found && destination_q.claimed)", "source_q.claimed",
@@ -49,17 +48,17 @@ MUTANTS = [
     (EXECUTE, "operation.number <= source_q.last.number", "operation.number < source_q.last.number",
      "the last number is executed twice"),
     (EXECUTE, "credit_q == '0", "1'b0", "refusals need no credit"),
-    (EXECUTE, "credit_d = credit_q - 1'b1;", "credit_d = credit_q;", "refusals use no credit"),
+    (EXECUTE, "values_d.credit_less = credit_q - 1'b1;", "values_d.credit_less = credit_q;", "refusals use no credit"),
     (EXECUTE, "operation.keep_refusals && operand_q.slot.has_place", "operation.keep_refusals",
      "a record without a place"),
     (EXECUTE, "destination_next.version = values_q.destination_version;", "", "the payee's version stays"),
     (EXECUTE, "operand_q.found ? source_q.last : '0", "source_q.last", "a new account has an old number"),
-    (EXECUTE, "if (operand_q.is_new) source_next = '0;", "", "a new account has old contents"),
-    (EXECUTE, "destination_write = is_executed && operation.command == CommandTransfer;",
+    (EXECUTE, "if (operand_q.is_new) values_d.base = '0;", "", "a new account has old contents"),
+    (EXECUTE, "destination_write = values_q.pays && !is_failing;",
      "destination_write = operand_q.destination_found && operation.command == CommandTransfer;",
      "a refused TRANSFER pays"),
     (EXECUTE, "destination_found_i ? destination_i : source_i", "destination_i", "ISSUE adds to another account"),
-    (EXECUTE, "phase_i && destination_write_enable_q", "phase_i && 1'b0", "the payee is not written"),
+    (EXECUTE, "port_phase_q && destination_write_enable_q", "port_phase_q && 1'b0", "the payee is not written"),
     (SEARCH, "change_q[c].valid", "change_q[c].valid && c == 0", "the older change is not seen"),
     (SEARCH, "change_q[c].valid", "change_q[c].valid && c == 1", "the newest change is not seen"),
     (SEARCH, "change_q[c].way == WayBits'(w)", "1'b1", "a change is seen in all cells"),
@@ -69,21 +68,22 @@ MUTANTS = [
     (SEARCH, "change_d.entry = '{is_used: insert_i, id: id3_q};", "change_d.entry = '{is_used: 1'b1, id: id3_q};",
      "a removed account stays"),
     (SEARCH, "&clear_bucket_q", "clear_bucket_q == '0", "most buckets are not cleared"),
-    (STORE, "needs_place && record_places_q != '0", "needs_place", "records are lost"),
+    (STORE, "needs_place && !was_full_q", "needs_place", "records are lost"),
     (STORE, "done.has_place && !result.recorded", "1'b0", "unused places are lost"),
-    (STORE, "search_ready && result_places_q != '0 && !take_order", "search_ready && !take_order", "results are lost"),
-    (STORE, f"operation_i.command != CommandRefer &&\n      {NEEDED}", NEEDED, "REFER needs a place"),
-    (STORE, "(operation_i.command == CommandTransfer && operation_i.amount == '0)", "1'b0",
+    (STORE, "search_ready && result_places_q != '0 && !may_take_order", "search_ready && !may_take_order",
+     "results are lost"),
+    (STORE, f"first_operation.command != CommandRefer &&\n      {NEEDED}", NEEDED, "REFER needs a place"),
+    (STORE, "(first_operation.command == CommandTransfer && first_operation.amount == '0)", "1'b0",
      "a TRANSFER of 0 is executed"),
     (STORE, NO_ISSUE, "1'b0", "a native ISSUE of 0 is executed"),
-    (STORE, NO_ISSUE, "(operation_i.command == CommandIssue && operation_i.amount == '0)",
+    (STORE, NO_ISSUE, "(first_operation.command == CommandIssue && first_operation.amount == '0)",
      "an ISSUE of 0 of the paper is refused"),
     (STORE, "(order_turn_q || result_places_q == '0)", "1'b1", "orders delay operations without a bound"),
     (STORE, "compare.operation.command == CommandCreate && !compare.is_busy",
      "compare.operation.command == CommandCreate", "a busy CREATE takes a cell"),
-    (STORE, "slot_q[ExecuteAt].operation.command == CommandTransfer &&\n"
-     "          slot_q[ExecuteAt].operation.source != slot_q[ExecuteAt].operation.destination",
-     "slot_q[ExecuteAt].operation.command == CommandTransfer", "one account is both sides"),
+    (STORE, "slot_q[CompareAt].operation.command == CommandTransfer &&\n"
+     "        slot_q[CompareAt].operation.source != slot_q[CompareAt].operation.destination",
+     "slot_q[CompareAt].operation.command == CommandTransfer", "one account is both sides"),
     (STORE, "BucketBits'(first == hash[63-BucketBits-:BucketBits])", "BucketBits'(0)", "both buckets are one"),
     (STORE, "hash[63-:BucketBits]", "hash[62-:BucketBits]", "another bucket than in XDP"),
     (FIFO, "if (pop_o) read_q <= read_q + 1'b1;", "if (ready_i) read_q <= read_q + 1'b1;",
