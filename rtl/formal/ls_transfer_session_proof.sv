@@ -147,7 +147,7 @@ module ls_transfer_session_proof
       .left_valid_i(left_valid),
       .left_ready_o(left_ready),
       .left_replay_i(issued.replay),
-      .left_outcome_i(issued.outcome),
+      .left_is_repetition_i(issued.outcome == OutcomeStored),
       .left_writes_i(left_writes),
       .left_session_i(left_session),
       .stored_is_same_o(same),

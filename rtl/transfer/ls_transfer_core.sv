@@ -193,7 +193,7 @@ module ls_transfer_core
   // ---- sessions ----
 
   // Cycles of ls_transfer_request.
-  localparam int unsigned RequestCycles = 5;
+  localparam int unsigned RequestCycles = 6;
   localparam int unsigned OperationAt = 8 * (NativeHeaderBytes + ExecuteHeadBytes);
 
   logic next_sum_valid, next_sum_ready, sum_valid, sum_ready, chosen_valid, chosen_ready;
@@ -212,6 +212,8 @@ module ls_transfer_core
     context_t about;
     extra_t   extra;
     replay_t  replay;
+    logic     needs_result;
+    logic     is_repetition;
   } issued_t;
 
   issued_t next_issued, issued;
@@ -266,7 +268,7 @@ module ls_transfer_core
       .left_valid_i(left_valid),
       .left_ready_o(left_ready),
       .left_replay_i(issued.replay),
-      .left_outcome_i(issued.about.outcome),
+      .left_is_repetition_i(issued.is_repetition),
       .left_writes_i(left_writes),
       .left_session_i(session_left),
       .stored_is_same_o(stored_is_same),
@@ -354,7 +356,13 @@ module ls_transfer_core
       .rst_ni,
       .valid_i(issue),
       .ready_o(issues_ready),
-      .data_i ('{about: chosen.about, extra: extra, replay: replay}),
+      .data_i ('{
+          about: chosen.about,
+          extra: extra,
+          replay: replay,
+          needs_result: needs_store,
+          is_repetition: chosen.about.outcome == OutcomeStored
+      }),
       .valid_o(next_issued_valid),
       .ready_i(next_issued_ready),
       .data_o (next_issued),
@@ -388,12 +396,13 @@ module ls_transfer_core
       .data_o (result)
   );
 
-  assign needs_result = issued.about.outcome == OutcomeStore;
+  assign needs_result = issued.needs_result;
   // A request of a session leaves with its checksum.
   assign left_valid = issued_valid && issued.replay.has_sum && sum_valid && (!needs_result || result_valid);
-  assign issued_ready = issued.replay.has_sum ? left_valid && left_ready : !needs_result || result_valid;
+  assign issued_ready = (!issued.replay.has_sum || sum_valid) && (!needs_result || result_valid) &&
+                        (!issued.is_repetition || left_ready);
   assign result_ready = issued_valid && needs_result && (!issued.replay.has_sum || sum_valid);
-  assign sum_ready = left_valid && left_ready;
+  assign sum_ready = issued_valid && issued.replay.has_sum && issued_ready;
   // The session of an executed request; claim and token stay. A repetition has what its slot stored.
   assign left_writes = needs_result && !result.forward && !result.is_full;
   always_comb begin
@@ -411,7 +420,7 @@ module ls_transfer_core
   always_ff @(posedge clk_i) next_sequence_q <= issued.about.session_sequence + 1'b1;
   always_comb begin
     replied = issued.about;
-    if (issued.about.outcome == OutcomeStored) begin
+    if (issued.is_repetition) begin
       replied.code = stored_code;
       replied.amount = stored_amount;
       if (!stored_is_same) begin

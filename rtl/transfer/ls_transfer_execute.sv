@@ -131,13 +131,81 @@ module ls_transfer_execute
     destination_d = newest(destination_from_q, destination_read);
   end
 
+  // What an operation needs, apart from the cells.
+  typedef struct packed {
+    logic is_operation;
+    logic is_numbered;
+    logic is_reading;
+    // The operation reaches an existing account: only then numbers, claims and the credit count.
+    logic is_known;
+    logic is_changing;
+    logic is_issue;
+    logic is_transfer;
+    logic is_refused;   // whatever the cells contain
+    code_e code;        // in that case
+    logic may_freeze;   // frozen accounts refuse the operation
+    logic reads;
+    logic stores;       // an order that changes the source
+    logic grants;
+    code_e order_code;  // carried by the response to an order
+  } decoded_t;
+
+  decoded_t decoded_q;
+
+  function automatic decoded_t decode(input work_t work);
+    decoded_t decoded;
+    operation_t asked;
+    logic is_checked, unused;
+    unused = &{1'b0, work};
+    asked = work.slot.operation;
+    unused = &{unused, asked};
+    is_checked = !work.slot.is_busy && asked.refused == CodeDone && work.found;
+    decoded.is_operation = work.slot.valid && !work.slot.is_order;
+    decoded.is_numbered = asked.number != '0;
+    decoded.is_reading = asked.command == CommandRefer;
+    decoded.is_known = decoded.is_operation && is_checked;
+    decoded.is_changing = decoded.is_known && !decoded.is_reading;
+    decoded.is_issue = asked.command == CommandIssue;
+    decoded.is_transfer = asked.command == CommandTransfer;
+    decoded.reads = decoded.is_known && decoded.is_reading;
+    decoded.code = CodeDone;
+    if (work.slot.is_busy) decoded.code = CodeBusy;
+    else if (asked.refused != CodeDone) decoded.code = asked.refused;
+    else if (work.found) begin
+      if (asked.command == CommandCreate) decoded.code = CodeAccountExists;
+      if (decoded.is_transfer) begin
+        if (asked.source == asked.destination) decoded.code = CodeSameAccount;
+        else if (!work.destination_found) decoded.code = CodeUnknownAccount;
+      end
+    end else if (asked.command != CommandCreate) decoded.code = CodeUnknownAccount;
+    else if (!work.is_new) begin
+      decoded.code = asked.is_paper && asked.amount[AmountBits-1:PaperBits] != '0 ? CodeOverflow : CodeStoreFull;
+    end
+    decoded.is_refused = decoded.code != CodeDone;
+    decoded.may_freeze = is_checked && !decoded.is_refused && (decoded.is_issue || decoded.is_transfer);
+    decoded.stores = 1'b0;
+    case (work.slot.kind)
+      OrderFill, OrderPut: decoded.stores = work.found || work.is_new;
+      OrderClaim, OrderRelease: decoded.stores = work.found;
+      default: ;
+    endcase
+    decoded.stores &= work.slot.valid && work.slot.is_order;
+    decoded.grants = work.slot.valid && work.slot.is_order && work.slot.kind == OrderGrant;
+    if (work.slot.kind == OrderGrant || work.found || work.is_new) decoded.order_code = CodeDone;
+    else decoded.order_code = work.slot.kind inside {OrderFill, OrderPut} ? CodeStoreFull : CodeUnknownAccount;
+    return decoded;
+  endfunction
+
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       read_q.slot.valid <= 1'b0;
       operand_q.slot.valid <= 1'b0;
+      {decoded_q.is_operation, decoded_q.is_known, decoded_q.is_changing, decoded_q.reads} <= '0;
+      {decoded_q.stores, decoded_q.grants} <= '0;
     end else if (!phase_i) begin
       read_q <= work_d;
       operand_q <= read_q;
+      decoded_q <= decode(read_q);
     end
     if (!phase_i) begin
       source_q <= source_d;
@@ -186,14 +254,16 @@ module ls_transfer_execute
 
   values_t values_d, values_q;
   operation_t operation;
+  logic unused_operation;
   logic [AmountBits:0] sum, sum_held;
   amount_t available, left;
   amount_t credit_d, credit_q;  // refusals of numbered requests that may still be recorded
   logic is_operation, is_numbered, is_known, is_changing, is_reading, is_frozen, is_claimed, is_answered, is_stale;
-  logic is_same_body, is_insufficient, is_left_over, is_plain, is_refusal, is_settled, has_credit, keeps, order_stores;
+  logic is_same_body, is_insufficient, is_left_over, is_large, is_plain, is_refusal, is_settled, has_credit, keeps;
   code_e early;
 
   assign operation = operand_q.slot.operation;
+  assign unused_operation = &{1'b0, operation};
   assign sum = {1'b0, destination_q.balance} + {1'b0, operation.amount};
   assign sum_held = {1'b0, sum[AmountBits-1:0]} + {1'b0, destination_q.held_in};
   assign available = source_q.balance - source_q.held_out;
@@ -204,34 +274,11 @@ module ls_transfer_execute
     return operation.is_paper && high != '0;
   endfunction
 
-  assign is_operation = operand_q.slot.valid && !operand_q.slot.is_order;
-  assign is_numbered  = operation.number != '0;
-  assign is_reading   = operation.command == CommandRefer;
-  // The operation reaches an existing account: only then numbers, claims and the credit count.
-  assign is_known = is_operation && !operand_q.slot.is_busy && operation.refused == CodeDone && operand_q.found;
-  assign is_changing = is_known && !is_reading;
-
-  // Code of an operation on an existing account, without its sums.
-  function automatic code_e settle();
-    case (operation.command)
-      CommandCreate: return CodeAccountExists;
-      CommandIssue: return is_frozen ? CodeFrozen : CodeDone;
-      CommandTransfer: begin
-        if (operation.source == operation.destination) return CodeSameAccount;
-        if (!operand_q.destination_found) return CodeUnknownAccount;
-        return is_frozen ? CodeFrozen : CodeDone;
-      end
-      CommandRefer: return exceeds(source_q.balance[AmountBits-1:PaperBits]) ? CodeOverflow : CodeDone;
-      default: return CodeDone;
-    endcase
-  endfunction
-
-  // Code of an operation whose source is not in the table.
-  function automatic code_e settle_missing();
-    if (operation.command != CommandCreate) return CodeUnknownAccount;
-    if (operand_q.is_new) return CodeDone;
-    return exceeds(operation.amount[AmountBits-1:PaperBits]) ? CodeOverflow : CodeStoreFull;
-  endfunction
+  assign is_operation = decoded_q.is_operation;
+  assign is_numbered  = decoded_q.is_numbered;
+  assign is_reading   = decoded_q.is_reading;
+  assign is_known     = decoded_q.is_known;
+  assign is_changing  = decoded_q.is_changing;
 
   always_comb begin
     is_frozen = source_q.frozen ||
@@ -248,15 +295,17 @@ module ls_transfer_execute
     has_credit = !(credit_q == '0);
     keeps = operation.keep_refusals && operand_q.slot.has_place;
 
-    early = settle_missing();
-    if (operand_q.slot.is_busy) early = CodeBusy;
-    else if (operation.refused != CodeDone) early = operation.refused;
-    else if (operand_q.found) early = settle();
+    // The code without the sums.
+    is_large = exceeds(source_q.balance[AmountBits-1:PaperBits]);
+    is_settled = decoded_q.is_refused || (decoded_q.may_freeze && is_frozen) || (decoded_q.reads && is_large);
+    early = CodeDone;
+    if (decoded_q.is_refused) early = decoded_q.code;
+    else if (decoded_q.may_freeze && is_frozen) early = CodeFrozen;
+    else if (decoded_q.reads && is_large) early = CodeOverflow;
 
     values_d.is_forwarded = is_changing && is_claimed;
     values_d.is_repeated = is_changing && !is_claimed && is_answered;
     is_plain = !values_d.is_forwarded && !values_d.is_repeated;
-    is_settled = early != CodeDone;
     // A refusal of a numbered request needs credit.
     is_refusal = is_plain && is_changing && is_numbered;
     values_d.is_without_credit = is_refusal && !has_credit;
@@ -264,11 +313,11 @@ module ls_transfer_execute
     // What the sums decide.
     is_insufficient = operation.amount > available;
     is_left_over = exceeds(left[AmountBits-1:PaperBits]);
-    values_d.is_insufficient = is_known && operation.command == CommandTransfer && is_insufficient;
-    values_d.is_short = is_known && is_plain && !is_settled && operation.command == CommandTransfer &&
+    values_d.is_insufficient = is_known && decoded_q.is_transfer && is_insufficient;
+    values_d.is_short = is_known && is_plain && !is_settled && decoded_q.is_transfer &&
         (is_insufficient || is_left_over);
     values_d.is_over = is_known && is_plain && !is_settled &&
-        (operation.command == CommandTransfer || operation.command == CommandIssue) &&
+        (decoded_q.is_transfer || decoded_q.is_issue) &&
         (sum[AmountBits] || exceeds(sum[AmountBits-1:PaperBits]) || sum_held[AmountBits]);
 
     values_d.code = early;
@@ -279,7 +328,7 @@ module ls_transfer_execute
       else values_d.code = is_same_body ? source_q.last.code : CodeIdReused;
     end
     values_d.executes = is_operation && is_plain && !is_reading && !is_settled;
-    values_d.pays = values_d.executes && operation.command == CommandTransfer;
+    values_d.pays = values_d.executes && decoded_q.is_transfer;
     values_d.spends_failed = is_refusal && has_credit;
     values_d.spends = values_d.spends_failed && is_settled;
     values_d.writes_failed = values_d.spends_failed;
@@ -289,7 +338,7 @@ module ls_transfer_execute
     values_d.records_failed = is_refusal ? has_credit : keeps;
     values_d.records = values_d.executes ||
         (is_operation && is_plain && (is_refusal && is_settled ? has_credit : keeps));
-    values_d.reads = is_known && is_reading;
+    values_d.reads = decoded_q.reads;
     values_d.told = '0;
     if (values_d.reads && !is_settled) values_d.told = source_q.balance;
     if (values_d.is_repeated && !is_stale && is_same_body) values_d.told = amount_t'(source_q.last.reply);
@@ -312,8 +361,7 @@ module ls_transfer_execute
 
     // The cell that the operation begins with, or that the order leaves.
     values_d.base = source_q;
-    order_stores = 1'b0;
-    values_d.grants = 1'b0;
+    values_d.grants = decoded_q.grants;
     if (operand_q.slot.is_order) begin
       case (operand_q.slot.kind)
         OrderFill: values_d.base = operand_q.slot.account;
@@ -325,24 +373,11 @@ module ls_transfer_execute
         OrderRelease: values_d.base.claimed = 1'b0;
         default: ;
       endcase
-      case (operand_q.slot.kind)
-        OrderFill, OrderPut: order_stores = operand_q.found || operand_q.is_new;
-        OrderClaim, OrderRelease: order_stores = operand_q.found;
-        default: ;
-      endcase
-      order_stores &= operand_q.slot.valid;
-      values_d.grants = operand_q.slot.valid && operand_q.slot.kind == OrderGrant;
-      // The response to an order carries its code in the result.
-      if (operand_q.slot.kind == OrderGrant || operand_q.found || operand_q.is_new) begin
-        values_d.code = CodeDone;
-      end else begin
-        values_d.code = operand_q.slot.kind inside {OrderFill, OrderPut} ? CodeStoreFull :
-            CodeUnknownAccount;
-      end
+      values_d.code = decoded_q.order_code;
     end else begin
       if (operand_q.is_new) values_d.base = '0;
     end
-    values_d.stores = values_d.writes || order_stores;
+    values_d.stores = values_d.writes || decoded_q.stores;
     values_d.has_cell = (operand_q.found || operand_q.is_new) && !values_d.grants;
     values_d.credit_less = credit_q - 1'b1;
     values_d.credit_more = credit_q + operand_q.slot.account.balance;
@@ -622,6 +657,7 @@ module ls_transfer_execute
   always_comb begin
     // What the cycle before has prepared.
     if (rst_ni && past_running_q && past_phase_q && !phase_i) assert (values_q == values_d);
+    if (rst_ni && operand_q.slot.valid) assert (decoded_q == decode(operand_q));
     // The memory, with the writes that are under way, is what the operations before have left.
     if (rst_ni && past_valid_q) begin
       assert (claims_q == claims);

@@ -32,7 +32,10 @@ module ls_transfer_fifo #(
   T memory[Depth];
   logic [AddressBits:0] write_q, read_q;
 
-  assign valid_o = write_q != read_q;
+  logic valid_q, is_single;
+
+  assign is_single = write_q == read_q + 1'b1;
+  assign valid_o = valid_q;
   assign data_o  = memory[read_q[AddressBits-1:0]];
   assign pop_o   = valid_o && ready_i;
 
@@ -44,7 +47,9 @@ module ls_transfer_fifo #(
     if (!rst_ni) begin
       write_q <= '0;
       read_q  <= '0;
+      valid_q <= 1'b0;
     end else begin
+      valid_q <= push_i || (valid_q && !(ready_i && is_single));
       if (push_i) write_q <= write_q + 1'b1;
       if (pop_o) read_q <= read_q + 1'b1;
     end
@@ -56,7 +61,7 @@ module ls_transfer_fifo #(
     assign entries_o[i] = memory[AddressBits'(read_q + (AddressBits + 1)'(i))];
   end
   // The number of entries is never above Depth: no entry is lost.
-  always_comb if (rst_ni) assert (count_o <= (AddressBits + 1)'(Depth));
+  always_comb if (rst_ni) assert (count_o <= (AddressBits + 1)'(Depth) && valid_q == (count_o != '0));
 `endif
 
 endmodule

@@ -8,7 +8,7 @@
 // whatever its checksum is. The lease is checked later, when a request is given to the store.
 //
 // Interface: one datagram in each cycle, no back-pressure. Each datagram gives exactly one request, in order.
-// Latency: five cycles.
+// Latency: six cycles.
 
 module ls_transfer_request
   import ls_pkg::*;
@@ -81,9 +81,9 @@ module ls_transfer_request
     logic has_trailer;
   } flags_t;
 
-  logic [3:0] valid_q;
+  logic [4:0] valid_q;
   parsed_t parsed_d;
-  parsed_t [2:0] parsed_q;
+  parsed_t [3:0] parsed_q;
 
   // ---- stage 0: comparisons, bytes that count, source ----
 
@@ -255,7 +255,30 @@ module ls_transfer_request
     is_in_range_q <= is_in_range_d;
   end
 
-  // ---- stage 2: sum of the payload ----
+  // ---- stage 2: sums of sixteen words ----
+
+  localparam int unsigned Quarters = (Groups + 3) / 4;
+
+  logic [Quarters-1:0][19:0] quarters_d, quarters_q;
+  logic [18:0] sequence_sum_2_q, kept_1_q;
+  logic [19:0] operation_sum_1_q;
+  logic may_issue_2_q;
+
+  always_comb begin
+    quarters_d = '0;
+    for (int unsigned i = 0; i < Groups; i++) quarters_d[i/4] = quarters_d[i/4] + 20'(sums_q[i]);
+  end
+
+  always_ff @(posedge clk_i) begin
+    parsed_q[1] <= parsed_q[0];
+    quarters_q <= quarters_d;
+    sequence_sum_2_q <= sequence_sum_q;
+    kept_1_q <= kept_q;
+    operation_sum_1_q <= operation_sum_q;
+    may_issue_2_q <= |is_in_range_q;
+  end
+
+  // ---- stage 3: sum of the payload ----
 
   logic [21:0] total_d, total_q;
   word_t kept_2_q, removed_q, operation_sum_2_q;
@@ -263,30 +286,30 @@ module ls_transfer_request
 
   always_comb begin
     total_d = '0;
-    for (int unsigned i = 0; i < Groups; i++) total_d = total_d + 22'(sums_q[i]);
+    for (int unsigned i = 0; i < Quarters; i++) total_d = total_d + 22'(quarters_q[i]);
   end
 
   always_ff @(posedge clk_i) begin
-    parsed_q[1] <= parsed_q[0];
+    parsed_q[2] <= parsed_q[1];
     total_q <= total_d;
-    kept_2_q <= fold(32'(kept_q));
-    operation_sum_2_q <= fold(32'(operation_sum_q));
-    removed_q <= parsed_q[0].is_execute ? fold(32'(operation_sum_q) + 32'(sequence_sum_q)) : '0;
-    may_issue_q <= |is_in_range_q;
+    kept_2_q <= fold(32'(kept_1_q));
+    operation_sum_2_q <= fold(32'(operation_sum_1_q));
+    removed_q <= parsed_q[1].is_execute ? fold(32'(operation_sum_1_q) + 32'(sequence_sum_2_q)) : '0;
+    may_issue_q <= may_issue_2_q;
   end
 
-  // ---- stage 3: checksum ----
+  // ---- stage 4: checksum ----
 
   parsed_t parsed_3;
   word_t folded_q, kept_sum_q, operation_sum_3_q;
   logic may_issue_3_q, is_pseudo_q, has_check_q;
   word_t not_removed;  // a variable of its own: tools differ in the width of `~` within a cast
 
-  assign parsed_3 = parsed_q[1];
+  assign parsed_3 = parsed_q[2];
   assign not_removed = ~removed_q;
 
   always_ff @(posedge clk_i) begin
-    parsed_q[2] <= parsed_3;
+    parsed_q[3] <= parsed_3;
     folded_q <= fold(32'(total_q) + 32'(parsed_3.headers.partial_sum) + 32'(parsed_3.udp_check));
     // The reply bit is not set in a request, so it adds its value.
     kept_sum_q <= parsed_3.is_paper ? kept_2_q : fold(32'(total_q) + 32'(NativeReplyBit) + 32'(not_removed));
@@ -296,13 +319,13 @@ module ls_transfer_request
     is_pseudo_q <= parsed_3.udp_check == parsed_3.pseudo_sum;
   end
 
-  // ---- stage 4: outcome ----
+  // ---- stage 5: outcome ----
 
   parsed_t parsed;
   request_t request_d;
   logic is_express, is_intact, is_write, unused_parsed;
 
-  assign parsed = parsed_q[2];
+  assign parsed = parsed_q[3];
   assign unused_parsed = &{1'b0, parsed};
   assign is_express = control_i.mode == ModeExpress;
   // See ls_is_intact in xdp/reply.h: a checksum of 0 is not accepted, and one of the pseudo header only is.
@@ -362,8 +385,8 @@ module ls_transfer_request
       valid_q <= '0;
       valid_o <= 1'b0;
     end else begin
-      valid_q <= {valid_q[2:0], valid_i};
-      valid_o <= valid_q[3];
+      valid_q <= {valid_q[3:0], valid_i};
+      valid_o <= valid_q[4];
     end
   end
 

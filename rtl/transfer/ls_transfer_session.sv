@@ -49,7 +49,7 @@ module ls_transfer_session
     input logic left_valid_i,  // only with has_sum
     output logic left_ready_o,
     input replay_t left_replay_i,
-    input outcome_e left_outcome_i,
+    input logic left_is_repetition_i,
     input logic left_writes_i,  // the request was executed: left_session_i is the session (but for token and claim)
     input session_t left_session_i,  // always with sequence number and checksum of the request
     output logic stored_is_same_o,  // a repetition with the body of the request that was executed
@@ -88,13 +88,13 @@ module ls_transfer_session
 
   state_e state_q;
   session_order_t order_q;
+  logic order_waits_q;  // holds back requests of sessions
   logic starts_order;
 
   // ---- requests that wait for their decision ----
 
   // Part of a request that its decision needs.
   typedef struct packed {
-    logic is_session;
     logic [31:0] slot;
     logic [63:0] token;
     logic [63:0] session_sequence;
@@ -105,7 +105,8 @@ module ls_transfer_session
     replay_t  replay;
   } decided_t;
 
-  logic is_session, may_read, passes, enters, window_valid, window_ready, take, loads, head_valid_q;
+  logic is_session, next_is_session, decides, decides_q, may_read, passes, enters, window_valid, window_ready, take;
+  logic loads, head_valid_q, adds_q;
   logic key_valid, keys_ready, content_valid, contents_ready, out_valid, out_ready, leaves;
   key_t key, head_q;
   request_t waiting;
@@ -113,11 +114,14 @@ module ls_transfer_session
   session_t read, content;
   logic [1:0] reading_q;
   logic [ReadBits:0] reads_q;  // requests of sessions that wait
-  logic [ReadBits:0] unused_contents;
-  logic [$clog2(Window):0] unused_window, unused_keys;
+  logic [ReadBits:0] unused_contents, unused_keys;
+  logic [$clog2(Window):0] unused_window, unused_kinds;
+  logic kinds_ready, kind_valid, unused_kind;
+
+  assign unused_kind = &{1'b0, kinds_ready, kind_valid};
 
   assign is_session = request_i.about.is_execute && request_i.about.outcome == OutcomeStore;
-  assign may_read = state_q == StateIdle && !order_valid_i && reads_q != (ReadBits + 1)'(Reads);
+  assign may_read = state_q == StateIdle && !order_waits_q && reads_q != (ReadBits + 1)'(Reads);
   assign passes = valid_i && !is_session && !window_valid && out_ready;
   assign enters = valid_i && window_ready && (is_session ? may_read : window_valid);
   assign ready_o = passes || enters;
@@ -137,17 +141,32 @@ module ls_transfer_session
       .count_o(unused_window)
   );
 
-  // Has an entry for each one of u_window, but the one that is in head_q.
+  // Whether the requests in u_window are of sessions.
   ls_fifo #(
-      .T(key_t),
+      .T(logic),
       .Depth(Window)
-  ) u_keys (
+  ) u_kinds (
       .clk_i,
       .rst_ni,
       .valid_i(enters),
+      .ready_o(kinds_ready),
+      .data_i (is_session),
+      .valid_o(kind_valid),
+      .ready_i(take),
+      .data_o (next_is_session),
+      .count_o(unused_kinds)
+  );
+
+  // The requests of sessions, but the next one, which is in head_q. So its decision begins while others go on.
+  ls_fifo #(
+      .T(key_t),
+      .Depth(Reads)
+  ) u_keys (
+      .clk_i,
+      .rst_ni,
+      .valid_i(enters && is_session),
       .ready_o(keys_ready),
       .data_i ('{
-          is_session: is_session,
           slot: request_i.packet.slot,
           token: request_i.packet.token,
           session_sequence: request_i.about.session_sequence
@@ -158,9 +177,12 @@ module ls_transfer_session
       .count_o(unused_keys)
   );
 
-  assign loads = !head_valid_q || take;
+  assign decides = take && next_is_session;
+  // A request that was added is compared in the cycle after it, if another one does not follow at once.
+  assign loads = (!head_valid_q && !adds_q) || decides;
 
   always_ff @(posedge clk_i) begin
+    decides_q <= rst_ni && decides;
     if (!rst_ni) head_valid_q <= 1'b0;
     else if (loads) head_valid_q <= key_valid;
     if (loads) head_q <= key;
@@ -198,7 +220,7 @@ module ls_transfer_session
       .ready_o(contents_ready),
       .data_i (read),
       .valid_o(content_valid),
-      .ready_i(take && head_q.is_session),
+      .ready_i(decides_q),
       .data_o (content),
       .count_o(unused_contents)
   );
@@ -209,7 +231,7 @@ module ls_transfer_session
       reads_q   <= '0;
     end else begin
       reading_q <= {reading_q[0], enters && is_session};
-      reads_q   <= reads_q + (ReadBits + 1)'(enters && is_session) - (ReadBits + 1)'(take && head_q.is_session);
+      reads_q   <= reads_q + (ReadBits + 1)'(enters && is_session) - (ReadBits + 1)'(decides_q);
     end
   end
 
@@ -234,12 +256,15 @@ module ls_transfer_session
   step_e step_q;
   count_t first_q, next_q, under_way;
   logic [Recent-1:0] equal_q, equal, is_same;
-  logic added_q, follows_q, is_recent_q, is_settled;
+  logic follows_q, is_recent_q, is_settled;
+  key_t added_q;  // was added in the cycle before
   place_t newest_age, age_q, newest, place_q, left_age, done_age;
   logic [63:0] last_q, before_q;
   logic is_outside_q, is_known_q, is_claimed_q, is_single_q;
   stored_t remembered;
-  logic adds, done;
+  logic adds, done_q, done_writes_q;
+  place_t done_place_q;
+  session_t done_session_q;
   // A request that was given to the store in the cycle before.
   logic left_refused_q, left_unsure_q, again, pending_q;
   place_t left_place_q;
@@ -250,8 +275,8 @@ module ls_transfer_session
   // before it may have become the newest one in that cycle.
   always_comb begin
     equal = equal_q;
-    if (added_q) equal = {equal_q[Recent-2:0], follows_q};
-    is_same = equal & valid_q;
+    if (adds_q) equal = {equal_q[Recent-2:0], follows_q};
+    is_same = adds_q ? {equal_q[Recent-2:0] & valid_q[Recent-2:0], follows_q} : equal_q & valid_q;
     newest_age = '0;
     for (int unsigned i = 0; i < Recent; i++) if (is_same[Recent-1-i]) newest_age = place_t'(Recent - 1 - i);
     newest = next_q[RecentBits-1:0] - 1'b1 - age_q;
@@ -260,11 +285,11 @@ module ls_transfer_session
 
   always_ff @(posedge clk_i) begin
     equal_q <= equal;
-    added_q <= 1'b0;
+    adds_q <= rst_ni && adds;
+    added_q <= head_q;
     if (loads) begin
       for (int unsigned i = 0; i < Recent; i++) equal_q[i] <= slot_q[i] == key.slot[SessionBits-1:0];
       follows_q <= head_q.slot[SessionBits-1:0] == key.slot[SessionBits-1:0];
-      added_q <= adds;
     end
   end
 
@@ -276,14 +301,14 @@ module ls_transfer_session
 
   // The request before was refused, or it is not sure that it will be executed.
   assign again = left_refused_q || left_unsure_q;
-  assign take = head_valid_q && out_ready && (!head_q.is_session || (step_q == StepDecide && !again && !pending_q));
+  assign take = window_valid && out_ready && (!next_is_session || (step_q == StepDecide && !again && !pending_q));
   assign is_last = last_q != '0 && head_q.session_sequence == last_q;
   assign is_next = before_q == last_q;
   assign adds = take && replay.is_counted;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || loads || again) step_q <= StepFind;
-    else if (step_q == StepFind) step_q <= head_valid_q && head_q.is_session ? StepRead : StepFind;
+    else if (step_q == StepFind) step_q <= head_valid_q ? StepRead : StepFind;
     else if (step_q == StepRead) begin
       if (!is_settled) step_q <= StepFind;
       else if (content_valid && under_way < count_t'(UnderWay)) step_q <= StepDecide;
@@ -306,7 +331,7 @@ module ls_transfer_session
   always_comb begin
     decided = waiting;
     replay = '0;
-    if (head_q.is_session) begin
+    if (next_is_session) begin
       replay.has_sum = 1'b1;
       replay.is_single = is_single_q;
       replay.sum = content.sum;
@@ -383,22 +408,27 @@ module ls_transfer_session
       left_refused_q <= leaves && out.replay.is_counted && (is_full_i || !is_leased_i);
       left_unsure_q <= leaves && out.replay.is_counted && may_forward_i;
       pending_q <= adds || (pending_q && !(leaves && out.replay.is_counted));
-      outs_q <= outs_q + 2'(take && head_q.is_session) - 2'(leaves && out.replay.has_sum);
+      outs_q <= outs_q + 2'(decides) - 2'(leaves && out.replay.has_sum);
     end
   end
 
   // ---- requests that leave ----
 
-  logic is_repetition, settled_q, unused_has_sum;
+  logic is_repetition, unused_has_sum;
+  logic [1:0] settled_q;
 
   assign unused_has_sum = &{1'b0, left_replay_i};
-  assign is_repetition = left_outcome_i == OutcomeStored;
-  assign left_ready_o = !is_repetition || settled_q;
-  assign done = left_valid_i && left_ready_o && left_replay_i.is_counted;
+  assign is_repetition = left_is_repetition_i;
+  // The request before it has its reply in the memory one cycle after it left.
+  assign left_ready_o = !is_repetition || settled_q[1];
   assign remembered = replies[left_replay_i.place];
 
   always_ff @(posedge clk_i) begin
-    settled_q <= rst_ni && left_valid_i && !left_ready_o;
+    settled_q <= rst_ni && left_valid_i && !left_ready_o ? {settled_q[0], 1'b1} : '0;
+    done_q <= rst_ni && left_valid_i && left_replay_i.is_counted;
+    done_place_q <= left_replay_i.place;
+    done_writes_q <= left_writes_i;
+    done_session_q <= left_session_i;
     stored_is_same_o <= left_replay_i.is_recent ? left_session_i.sum == remembered.sum :
                         left_replay_i.is_single && left_session_i.sum == left_replay_i.sum;
     stored_code_o <= left_replay_i.is_recent ? remembered.code : left_session_i.code;
@@ -406,36 +436,36 @@ module ls_transfer_session
   end
 
   always_ff @(posedge clk_i) begin
-    if (done) begin
-      replies[left_replay_i.place] <= '{
-          sum: left_session_i.sum,
-          code: left_session_i.code,
-          amount: left_session_i.amount
+    if (done_q) begin
+      replies[done_place_q] <= '{
+          sum: done_session_q.sum,
+          code: done_session_q.code,
+          amount: done_session_q.amount
       };
     end
-    if (adds) begin
-      sequences[next_q[RecentBits-1:0]] <= head_q.session_sequence;
-      tokens[next_q[RecentBits-1:0]] <= head_q.token;
-      slots[next_q[RecentBits-1:0]] <= head_q.slot[SessionBits-1:0];
-      slot_q <= {slot_q[Recent-2:0], head_q.slot[SessionBits-1:0]};
+    if (adds_q) begin
+      sequences[next_q[RecentBits-1:0]] <= added_q.session_sequence;
+      tokens[next_q[RecentBits-1:0]] <= added_q.token;
+      slots[next_q[RecentBits-1:0]] <= added_q.slot[SessionBits-1:0];
+      slot_q <= {slot_q[Recent-2:0], added_q.slot[SessionBits-1:0]};
     end
   end
 
   // Nothing is added in a cycle in which the request before is found to be refused or unsure.
   assign left_age = next_q[RecentBits-1:0] - 1'b1 - left_place_q;
-  assign done_age = next_q[RecentBits-1:0] - 1'b1 - left_replay_i.place;
+  assign done_age = next_q[RecentBits-1:0] - 1'b1 - done_place_q;
   always_comb begin
     valid_d = valid_q;
     sure_d  = sure_q;
     for (int unsigned i = 0; i < Recent; i++) begin
       if (left_refused_q && left_age == place_t'(i)) valid_d[i] = 1'b0;
       if (left_unsure_q && left_age == place_t'(i)) sure_d[i] = 1'b0;
-      if (done && done_age == place_t'(i)) begin
+      if (done_q && done_age == place_t'(i)) begin
         sure_d[i] = 1'b1;
-        if (!left_writes_i) valid_d[i] = 1'b0;
+        if (!done_writes_q) valid_d[i] = 1'b0;
       end
     end
-    if (adds) begin
+    if (adds_q) begin
       valid_d = {valid_d[Recent-2:0], 1'b1};
       sure_d  = {sure_d[Recent-2:0], 1'b1};
     end
@@ -448,8 +478,8 @@ module ls_transfer_session
       next_q  <= '0;
       valid_q <= '0;
     end else begin
-      first_q <= first_q + count_t'(done);
-      next_q <= next_q + count_t'(adds);
+      if (done_q) first_q <= first_q + 1'b1;
+      if (adds_q) next_q <= next_q + 1'b1;
       valid_q <= valid_d;
     end
     sure_q <= sure_d;
@@ -460,7 +490,7 @@ module ls_transfer_session
   logic order_known;
 
   assign order_known = (order_q.slot >> SessionBits) == '0;
-  assign order_ready_o = state_q == StateIdle && !response_valid_o && reads_q == '0 && first_q == next_q &&
+  assign order_ready_o = order_waits_q && state_q == StateIdle && !response_valid_o && reads_q == '0 && first_q == next_q &&
                          outs_q == '0;
   assign starts_order = order_valid_i && order_ready_o;
 
@@ -471,11 +501,11 @@ module ls_transfer_session
       written = order_q.writes ? order_q.session : read;
       written.claimed = order_q.writes_claim ? order_q.session.claimed : read.claimed;
     end else begin
-      write = done && left_writes_i;
-      written_slot = slots[left_replay_i.place];
-      written = left_session_i;
+      write = done_q && done_writes_q;
+      written_slot = slots[done_place_q];
+      written = done_session_q;
       // The request was executed, so its token is that of the session, and no claim came since.
-      written.token = tokens[left_replay_i.place];
+      written.token = tokens[done_place_q];
       written.claimed = 1'b0;
     end
   end
@@ -493,6 +523,7 @@ module ls_transfer_session
   end
 
   always_ff @(posedge clk_i) begin
+    order_waits_q <= rst_ni && order_valid_i;
     if (starts_order) order_q <= order_i;
     if (!rst_ni) response_valid_o <= 1'b0;
     else if (state_q == StateOrderWrite) response_valid_o <= 1'b1;
@@ -507,7 +538,7 @@ module ls_transfer_session
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert (!enters || keys_ready) else $error("a request was lost");
+      assert (!(enters && is_session) || keys_ready) else $error("a request was lost");
       assert (!reading_q[1] || contents_ready) else $error("the contents of a session were lost");
     end
   end
