@@ -487,11 +487,15 @@ module ls_transfer_session
 
   // ---- writes, and orders of the host ----
 
-  logic order_known;
+  logic order_known, is_quiet_q;
 
   assign order_known = (order_q.slot >> SessionBits) == '0;
-  assign order_ready_o = order_waits_q && state_q == StateIdle && !response_valid_o && reads_q == '0 && first_q == next_q &&
-                         outs_q == '0;
+  // While an order waits, no request of a session comes in, so what was true a cycle ago still is.
+  always_ff @(posedge clk_i) begin
+    is_quiet_q <= rst_ni && order_waits_q && state_q == StateIdle && !response_valid_o && reads_q == '0 &&
+                  first_q == next_q && outs_q == '0;
+  end
+  assign order_ready_o = is_quiet_q && order_waits_q && state_q == StateIdle;
   assign starts_order = order_valid_i && order_ready_o;
 
   always_comb begin
