@@ -258,7 +258,7 @@ module ls_transfer_session
   logic [Recent-1:0] equal_q, equal, is_same;
   logic follows_q, is_recent_q, is_settled;
   key_t added_q;  // was added in the cycle before
-  place_t newest_age, age_q, newest, place_q, left_age, done_age;
+  place_t newest_age, age_q, newest, place_q, left_age_q, done_age_q;
   logic [63:0] last_q, before_q;
   logic is_outside_q, is_known_q, is_claimed_q, is_single_q;
   stored_t remembered;
@@ -267,7 +267,6 @@ module ls_transfer_session
   session_t done_session_q;
   // A request that was given to the store in the cycle before.
   logic left_refused_q, left_unsure_q, again, pending_q;
-  place_t left_place_q;
 
   assign under_way = next_q - first_q;
 
@@ -371,18 +370,30 @@ module ls_transfer_session
   assign out_d.request = window_valid ? decided : request_i;
   assign out_d.replay  = window_valid ? replay : '0;
 
-  ls_skid #(
-      .T(decided_t)
-  ) u_out (
-      .clk_i,
-      .rst_ni,
-      .valid_i(take || passes),
-      .ready_o(out_ready),
-      .data_i (out_d),
-      .valid_o(out_valid),
-      .ready_i,
-      .data_o (out)
-  );
+  // As ls_skid, with a register of its own for `ready`, on which the decision of the next request depends.
+  decided_t out_q, spare_q;
+  logic out_valid_q, out_ready_q, spare_valid_q;
+
+  assign out_valid = out_valid_q;
+  assign out_ready = out_ready_q;
+  assign out = out_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      out_valid_q <= 1'b0;
+      spare_valid_q <= 1'b0;
+      out_ready_q <= 1'b1;
+    end else if (ready_i || !out_valid_q) begin
+      out_valid_q <= !out_ready_q || take || passes;
+      spare_valid_q <= 1'b0;
+      out_ready_q <= 1'b1;
+    end else if (take || passes) begin
+      spare_valid_q <= 1'b1;
+      out_ready_q <= 1'b0;
+    end
+    if (ready_i || !out_valid_q) out_q <= spare_valid_q ? spare_q : out_d;
+    if (!spare_valid_q) spare_q <= out_d;
+  end
 
   logic [1:0] outs_q;  // requests of sessions that wait there
 
@@ -398,7 +409,6 @@ module ls_transfer_session
   end
 
   always_ff @(posedge clk_i) begin
-    left_place_q <= out.replay.place;
     if (!rst_ni) begin
       left_refused_q <= 1'b0;
       left_unsure_q <= 1'b0;
@@ -452,15 +462,19 @@ module ls_transfer_session
   end
 
   // Nothing is added in a cycle in which the request before is found to be refused or unsure.
-  assign left_age = next_q[RecentBits-1:0] - 1'b1 - left_place_q;
-  assign done_age = next_q[RecentBits-1:0] - 1'b1 - done_place_q;
+  place_t newest_place;
+  assign newest_place = next_q[RecentBits-1:0] - place_t'(!adds_q);  // of the next cycle
+  always_ff @(posedge clk_i) begin
+    left_age_q <= newest_place - out.replay.place;
+    done_age_q <= newest_place - left_replay_i.place;
+  end
   always_comb begin
     valid_d = valid_q;
     sure_d  = sure_q;
     for (int unsigned i = 0; i < Recent; i++) begin
-      if (left_refused_q && left_age == place_t'(i)) valid_d[i] = 1'b0;
-      if (left_unsure_q && left_age == place_t'(i)) sure_d[i] = 1'b0;
-      if (done_q && done_age == place_t'(i)) begin
+      if (left_refused_q && left_age_q == place_t'(i)) valid_d[i] = 1'b0;
+      if (left_unsure_q && left_age_q == place_t'(i)) sure_d[i] = 1'b0;
+      if (done_q && done_age_q == place_t'(i)) begin
         sure_d[i] = 1'b1;
         if (!done_writes_q) valid_d[i] = 1'b0;
       end
