@@ -296,7 +296,7 @@ module ls_transfer_core
   logic [5:0] orders_q;  // orders of the store without a response
   logic [63:0] records_q;  // records since reset
   extra_t extra, extra_left;
-  logic [63:0] next_sequence_q;
+  logic [63:0] own_sequence_q;
 
   assign needs_store = chosen.about.outcome == OutcomeStore;
   assign operation_valid = chosen_valid && needs_store && issues_ready;
@@ -416,17 +416,19 @@ module ls_transfer_core
     extra_left.sum = issued.replay.has_sum ? sum : '0;
   end
 
-  // A repetition waits for a cycle in which its checksum is compared, so this is its own number.
-  always_ff @(posedge clk_i) next_sequence_q <= issued.about.session_sequence + 1'b1;
+  // A repetition comes with the next number of its session. It waits for cycles in which its checksum is compared, so
+  // this is its own number.
+  always_ff @(posedge clk_i) own_sequence_q <= issued.about.session_sequence - 1'b1;
   always_comb begin
     replied = issued.about;
     if (issued.is_repetition) begin
       replied.code = stored_code;
       replied.amount = stored_amount;
+      replied.session_sequence = own_sequence_q;
       if (!stored_is_same) begin
         replied.outcome = OutcomeStatus;
         replied.status = 4'(StatusReused);
-        replied.session_sequence = next_sequence_q;
+        replied.session_sequence = issued.about.session_sequence;
         replied.code = CodeIdReused;
       end
     end

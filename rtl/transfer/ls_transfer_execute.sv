@@ -321,12 +321,12 @@ module ls_transfer_execute
         (sum[AmountBits] || exceeds(sum[AmountBits-1:PaperBits]) || sum_held[AmountBits]);
 
     values_d.code = early;
-    if (values_d.is_forwarded || (values_d.is_without_credit && is_settled)) begin
-      values_d.code = CodeBusy;
-    end else if (values_d.is_repeated) begin
+    if (is_settled && is_changing && is_numbered && !has_credit) values_d.code = CodeBusy;
+    if (is_changing && is_answered) begin
       if (is_stale) values_d.code = CodeStaleId;
       else values_d.code = is_same_body ? source_q.last.code : CodeIdReused;
     end
+    if (is_changing && is_claimed) values_d.code = CodeBusy;
     values_d.executes = is_operation && is_plain && !is_reading && !is_settled;
     values_d.pays = values_d.executes && decoded_q.is_transfer;
     values_d.spends_failed = is_refusal && has_credit;

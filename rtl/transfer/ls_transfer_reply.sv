@@ -189,10 +189,10 @@ module ls_transfer_reply
   always_ff @(posedge clk_i) begin
     headers_q <= {headers_q[0], about_q.headers};
     is_native_q <= {is_native_q[1:0], about_q.is_native};
-    reasons_q <= {reasons_q[1:0], about_q.reason};
-    verdict_q <= {verdict_q[1:0], verdict_d};
-    counts_q <= {counts_q[2:0], counts_d};
-    ttl_q <= {ttl_q[1:0], ttl_d};
+    reasons_q <= {reasons_q[1], reasons_q[0], about_q.reason};
+    verdict_q <= {verdict_q[1], verdict_q[0], verdict_d};
+    counts_q <= {counts_q[2], counts_q[1], counts_q[0], counts_d};
+    ttl_q <= {ttl_q[1], ttl_q[0], ttl_d};
     words_q <= words_d;
     mask_q <= mask_d;
     terms_q <= terms_d;

@@ -350,7 +350,7 @@ module ls_transfer_session
         decided.about.outcome = OutcomeHost;
       end else begin
         // The number of the request itself, if it is the next one.
-        decided.about.session_sequence = is_last ? last_q : last_q + 1'b1;
+        decided.about.session_sequence = last_q + 1'b1;
         if (is_last) begin
           decided.about.outcome = OutcomeStored;
           decided.about.code = content.code;
@@ -457,7 +457,8 @@ module ls_transfer_session
       sequences[next_q[RecentBits-1:0]] <= added_q.session_sequence;
       tokens[next_q[RecentBits-1:0]] <= added_q.token;
       slots[next_q[RecentBits-1:0]] <= added_q.slot[SessionBits-1:0];
-      slot_q <= {slot_q[Recent-2:0], added_q.slot[SessionBits-1:0]};
+      slot_q[0] <= added_q.slot[SessionBits-1:0];
+      for (int unsigned i = 1; i < Recent; i++) slot_q[i] <= slot_q[i-1];
     end
   end
 
