@@ -7,7 +7,8 @@
 // Interface: requests in and out, ready/valid, in order; those that are not of a session pass at once if no other one
 // waits. left_valid_i is 1 while the oldest request of a session that went out has its checksum, and its result if it
 // went to the store; it leaves in the first such cycle in which left_ready_o is 1. A repetition then has its reply in
-// stored_*. An order of the host waits until no request of a session is under way, and holds back those after it.
+// stored_*, and has gone on with the number after its own. An order of the host waits until no request of a session is
+// under way, and holds back those after it.
 //
 // Requests of one session see each other: a request takes the last sequence number from the newest request of its
 // session among the last Recent ones, else from the table. A new request needs no more than that, so it goes to the
