@@ -12,7 +12,7 @@
 //
 // Nothing waits inside: a request is accepted only if its result has a place in the queue of results. A place in the
 // queue of records is reserved when an operation is accepted that may need one; without a place the operation is
-// answered CodeBusy and has no effect. record_left_i frees the place of a record that was taken, in that cycle or later.
+// answered CodeBusy and has no effect. record_left_i frees the place of a record that was taken, then or later.
 
 module ls_transfer_store
   import ls_transfer_pkg::*;
