@@ -11,8 +11,8 @@
 // The input is stopped when an output does not accept frames, and when requests come faster than the store executes
 // them, one every two cycles. A record stream that stops makes operations `busy` and stops nothing. A response stream
 // that stops holds back the commands after it.
-// Latency: 47 or 48 cycles from the last beat in to the first beat out if the store answers, 53 cycles for requests of
-// sessions, otherwise 28.
+// Latency: 49 or 50 cycles from the last beat in to the first beat out if the store answers, 55 cycles for requests of
+// sessions, otherwise 30.
 // Throughput: one beat in each cycle, and one request to the store every two cycles.
 // Counters: the counters of the XDP program, 64 bits each, in the order of spec/transfer.toml and spec/common.toml.
 
