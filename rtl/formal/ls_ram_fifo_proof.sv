@@ -2,11 +2,13 @@
 //
 // Proof of ls_ram_fifo: no entry is lost, doubled, reordered or changed; the output is stable until it is taken; an
 // entry that waits is at the output after at most four cycles without one. The first three follow one entry, which
-// mark_i chooses freely, as in ls_fifo.
+// mark_i chooses freely, as in ls_fifo. With Slack 1, the source has a register: it gives an entry one cycle after it
+// has seen ready_o.
 
 module ls_ram_fifo_proof #(
     parameter type T = logic [3:0],
-    parameter int unsigned Depth = 4
+    parameter int unsigned Depth = 4,
+    parameter int unsigned Slack = 0
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -25,7 +27,8 @@ module ls_ram_fifo_proof #(
 
   ls_ram_fifo #(
       .T(T),
-      .Depth(Depth)
+      .Depth(Depth),
+      .Slack(Slack)
   ) u_dut (
       .clk_i,
       .rst_ni,
@@ -38,16 +41,17 @@ module ls_ram_fifo_proof #(
   );
 
   logic is_first_q = 1'b1;
-  logic push, pop, is_marked_q, was_waiting_q;
+  logic push, pop, is_marked_q, was_waiting_q, was_ready_q;
   count_t count_q, ahead_q;  // entries in the queue, entries ahead of the marked one
   logic [2:0] idle_q;  // cycles in which an entry waited and none was at the output
   T marked_q, waiting_q;
 
-  assign push = valid_i && ready;
+  assign push = valid_i && (Slack != 0 || ready);
   assign pop  = valid && ready_i;
 
   always_ff @(posedge clk_i) begin
     is_first_q <= 1'b0;
+    was_ready_q <= rst_ni && ready;
     was_waiting_q <= rst_ni && valid && !ready_i;
     waiting_q <= data;
     if (!rst_ni) begin
@@ -70,11 +74,13 @@ module ls_ram_fifo_proof #(
 
   always_comb begin
     assume (!is_first_q || !rst_ni);
+    if (Slack != 0 && !is_first_q) assume (!valid_i || was_ready_q);
     if (!is_first_q && rst_ni) begin
       if (was_waiting_q) assert (valid && data == waiting_q);
       if (count_q == 0) assert (!valid);
-      if (count_q < count_t'(Depth)) assert (ready);
-      // The queue holds at least Depth entries, and an entry waits at most three cycles for the output.
+      if (count_q < count_t'(Depth - Slack)) assert (ready);
+      if (push) assert (u_dut.stored_q < ($clog2(Depth) + 1)'(Depth));
+      // The queue holds at least Depth entries, of which the last ones are for the slack, and an entry waits at most three cycles for the output.
       assert (idle_q < 3'd4);
       if (is_marked_q) begin
         assert (ahead_q < count_q);
@@ -95,7 +101,8 @@ module ls_ram_fifo_proof #(
     if (!is_first_q && rst_ni) begin
       assert (in_ahead <= count_t'(8) && in_ram <= count_t'(Depth));
       assert ($clog2(Depth)'(u_dut.stored_q) == $clog2(Depth)'(u_dut.write_q - u_dut.read_q));
-      assert (u_dut.ready_q == (in_ram != count_t'(Depth)));
+      assert (u_dut.ready_q == (in_ram < count_t'(Depth - Slack)));
+      if (Slack != 0 && was_ready_q) assert (in_ram < count_t'(Depth));
       assert (u_dut.is_stored_q == (in_ram != 0));
       // u_ahead, as in its own proof.
       assert ($clog2(8)'(u_dut.u_ahead.count_q) == $clog2(8)'(u_dut.u_ahead.write_q - u_dut.u_ahead.read_q));

@@ -6,7 +6,7 @@
 //
 // Assumed: the RAM has a place for each answer that is stored.
 //
-// Narrow: the flag and the head of an answer are compared, and the lowest bit of its height, of its block hash and of its root.
+// Narrow: the flag and the head of an answer are compared, and the lowest bit of its height, its block hash and its root.
 
 module ls_spv_patch_answers_proof
   import ls_pkg::*;

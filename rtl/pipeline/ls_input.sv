@@ -5,7 +5,7 @@
 //
 // Interface: s_axis is the AXI-Stream of the network. Each beat is also given out by beat_valid_o and beat_o, without
 // back-pressure. Windows come as from ls_window, one for each frame. The input stops while the queue is full, or while
-// Frames frames are between their window and decision_taken_i, or nearly so.
+// more than Frames - 4 frames are between their window and decision_taken_i.
 // Latency: one cycle to beat_o, two to the window. Throughput: one beat in each cycle.
 
 module ls_input

@@ -9,7 +9,7 @@
 // A frame of more than FrameBeatsMax beats goes to the host unchanged.
 // The input is stopped only when an output does not accept frames: look-ups have a fixed latency, frames wait for their
 // decision in a FIFO, and decisions are limited to the space for them.
-// Latency: 37 cycles from the last beat in to the first beat out. Throughput: one beat in each cycle.
+// Latency: 39 cycles from the last beat in to the first beat out. Throughput: one beat in each cycle.
 // Native `roots` is answered without external memory only.
 // With MemoryLineBits above 0, the table is in external memory (m_axi, AXI4 of 512 bits), and LineBits is the size of
 // its first level. Frames wait in order until their look-up is complete, at most Frames of them; FrameFifoBeats must
@@ -433,9 +433,17 @@ module ls_spv_core
     logic is_kept_q;  // one cycle later, before the first item of the next frame can be there
     always_ff @(posedge clk_i) is_kept_q <= rst_ni && is_kept;
 
-    // For each decision, whether it is a reply to `roots`.
+    // For each decision, whether it is a reply to `roots`: two cycles later, so that the answers are ready when the
+    // frame passes, and no beat of the reply waits for them.
+    logic [1:0] decided_q, patches_q;
     logic queued_valid, queued_ready, queued, patch_valid, patch_ready, patches, unused_ready;
     logic [$clog2(Decisions):0] unused_count;
+
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni) decided_q <= '0;
+      else decided_q <= {decided_q[0], decided_valid};
+      patches_q <= {patches_q[0], decided_roots && decided.verdict == VerdictReply};
+    end
 
     ls_fifo #(
         .T(logic),
@@ -443,9 +451,9 @@ module ls_spv_core
     ) u_patches (
         .clk_i,
         .rst_ni,
-        .valid_i(decided_valid),
+        .valid_i(decided_q[1]),
         .ready_o(unused_ready),  // as that of the decisions
-        .data_i (decided_roots && decided.verdict == VerdictReply),
+        .data_i (patches_q[1]),
         .valid_o(queued_valid),
         .ready_i(queued_ready),
         .data_o (queued),

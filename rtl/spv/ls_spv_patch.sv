@@ -9,8 +9,8 @@
 // between input and output, of which an item has more than one.
 // Frames pass in order, each with its decision: is_roots_i is 1 for a reply to a kept request. The decision is taken
 // with the last beat of the frame; a frame waits for it.
-// Latency: none for frames. An answer is ready for its frame after seven cycles, as a decision in ls_spv_reply and its
-// queue is. Throughput: one beat in each cycle.
+// Latency: none for frames. An answer is ready seven cycles after keep_i: if the decision comes six cycles after keep_i
+// or later, no beat of the reply waits. Throughput: one beat in each cycle.
 
 module ls_spv_patch
   import ls_pkg::*;

@@ -563,6 +563,8 @@ module ls_transfer_core
       counters_o <= '0;
       drops_o <= '0;
     end else begin
+      // A barrier is set two cycles after its command was taken in, and a frame is counted three cycles after its last
+      // beat was: so this has exactly the frames that were complete before the command.
       accepted_q <= accepted_q + 16'(window_valid);
       passed_q <= passed_q + 16'(frame_passed_o);
       records_q <= records_q + 64'(is_recorded_q);

@@ -6,7 +6,7 @@
 // Timing, in cycles after the second cycle of the slot at the input (phase_i = 0, cycle c):
 //   c      both cells are read (port A: source, port B: destination)
 //   c+2    what is read is corrected by the two slots before, and put into registers
-//   c+3    sums, differences and comparisons
+//   c+3    sums, differences and comparisons; what they say about the outcome
 //   c+4    the code is chosen, and with it the new cells
 //   c+5    both cells are written (phase_i = 1), and the outcome is at the outputs for two cycles
 // Reads are in cycles with phase_i = 0 and writes in cycles with phase_i = 1, so two ports are enough.
@@ -39,7 +39,7 @@ module ls_transfer_execute
     output result_t result_o,
     output record_t record_o,
     output cell_t   cell_o,     // source cell after an order
-    output logic    is_claimed_o  // the host has claimed an account; one cycle later
+    output logic    is_claimed_o  // the host has claimed an account; one cycle after the new cells
 `ifdef FORMAL,
     output slot_t [2:0] stages_o  // newest first
 `endif

@@ -13,7 +13,7 @@ module ls_transfer_sum
   import ls_transfer_packet_pkg::*;
 #(
     parameter int unsigned Depth = 64,
-    parameter int unsigned Lead  = 3  // cycles; less than the latency
+    parameter int unsigned Lead  = 6  // cycles; less than the latency
 ) (
     input logic clk_i,
     input logic rst_ni,
