@@ -71,7 +71,7 @@ module ls_registers
   logic [AddressBits-1:0] address;
   assign address = {request_i.address[AddressBits-1:2], 2'b00};
 
-  logic is_high, is_clock, is_counter;
+  logic is_high, is_clock, is_counter, is_counter_q;
   logic [63:0] counter;
   assign is_high  = address[2];
   assign is_clock = address[AddressBits-1:3] == (AddressBits - 3)'(AxilClockAt / 8);
@@ -129,7 +129,7 @@ module ls_registers
   words_t copy_q, held_q, merged;
   logic [RegisterIndexBits-1:0] index, held_index_q;
   logic [2:0] word;
-  logic is_held_q, is_register, is_last_word;
+  logic is_held_q, is_register, is_last_word, was_written_q;
   logic [8:0] bits, bits_before;
   logic [31:0] copy_word;
 
@@ -171,7 +171,7 @@ module ls_registers
     can_read = is_single || is_command || is_register;
     can_write = can_write_single || is_clock;
     data = single_q;
-    if (is_counter) begin
+    if (is_counter_q) begin
       can_read = !is_high || (is_high_kept_q && high_at_q == address[AddressBits-1:3]);
       data = is_high ? high_q : counter_q[31:0];
     end
@@ -180,12 +180,18 @@ module ls_registers
     if (is_command || is_register || address == AddressBits'(AxilDoorbellAt)) can_write = !slot_valid_q;
   end
 
+  // One cycle ahead of the copy: a register that is written for the first time in between reads as after the reset.
+  always_ff @(posedge clk_i) begin
+    was_written_q <= is_written_q[index];
+    is_counter_q <= is_counter;
+  end
+
   always_ff @(posedge clk_i) begin
     if (step_q == StepRead) begin
       counter_q <= counter;
       single_q <= single;
       command_q <= window_q[address[5:2]];
-      copy_q <= is_written_q[index] ? copies[index] : words_t'((32 * RegisterWords)'(register_reset(index)));
+      copy_q <= was_written_q ? copies[index] : words_t'((32 * RegisterWords)'(register_reset(index)));
     end
     if (step_q == StepAct) begin
       response_o.is_error <= request_i.is_write ? !can_write : !can_read;
@@ -212,7 +218,7 @@ module ls_registers
         StepAct:  step_q <= StepRespond;
         default:  step_q <= StepIdle;
       endcase
-      if (step_q == StepAct && !request_i.is_write && is_counter && !is_high) is_high_kept_q <= 1'b1;
+      if (step_q == StepAct && !request_i.is_write && is_counter_q && !is_high) is_high_kept_q <= 1'b1;
       if (is_write && address == AddressBits'(AxilScratchAt)) scratch_q <= request_i.data;
       if (is_write && address == AddressBits'(AxilClockStepAt)) clock_step_q <= request_i.data;
       clock_set_q <= is_write && is_clock && is_high;
@@ -224,7 +230,7 @@ module ls_registers
   end
 
   always_ff @(posedge clk_i) begin
-    if (step_q == StepAct && !request_i.is_write && is_counter && !is_high) begin
+    if (step_q == StepAct && !request_i.is_write && is_counter_q && !is_high) begin
       high_q <= counter_q[63:32];
       high_at_q <= address[AddressBits-1:3];
     end

@@ -39,7 +39,7 @@ MUTANTS = [
     (EXECUTE, "source_q.balance - source_q.held_out", "source_q.balance", "held amounts can be paid"),
     (EXECUTE, OVER, "exceeds(sum[AmountBits-1:PaperBits]) || sum_held[AmountBits]", "a balance wraps"),
     (EXECUTE, OVER, "sum[AmountBits] || exceeds(sum[AmountBits-1:PaperBits])", "amounts to come are not counted"),
-    (EXECUTE, "(decoded_q.is_transfer || decoded_q.is_issue) &&", "decoded_q.is_issue &&", "TRANSFER may overflow"),
+    (EXECUTE, "(decoded_q.is_transfer || decoded_q.is_issue)", "decoded_q.is_issue", "TRANSFER may overflow"),
     (EXECUTE, "is_insufficient || is_left_over", "is_insufficient", "a reply is cut to 32 bits"),
     (EXECUTE, "source_q.frozen ||\n        (operand_q.destination_found && destination_q.frozen)",
      "(operand_q.destination_found && destination_q.frozen)", "a frozen account pays"),
