@@ -3,14 +3,15 @@
 // First-in-first-out queue in a RAM block, for hundreds of wide entries. A small ls_fifo in front of the output
 // hides the latency of the RAM.
 //
-// Interface: ready/valid on both sides, as in ls_fifo. With Slack above 0, a source may give so many entries more after
-// ready_o has become 0; every entry with valid_i is taken in.
+// Interface: ready/valid on both sides, as in ls_fifo, if Slack is 0. Otherwise the queue takes in each entry for which
+// valid_i is 1, whatever ready_o is. After ready_o has become 0, the source may send at most Slack entries, because so
+// many places are still free. A source with Slack registers between ready_o and valid_i loses nothing by this.
 // Latency: four cycles from input to output. Throughput: one entry in each cycle.
 
 module ls_ram_fifo #(
     parameter type T = logic [7:0],
     parameter int unsigned Depth = 512,  // power of two; the queue holds at least this number of entries
-    parameter int unsigned Slack = 0,
+    parameter int unsigned Slack = 0,  // entries that may come after ready_o has become 0
     parameter Style = "block",
     parameter bit SkipsIdle = 1'b0  // see ls_pipeline_pkg
 ) (

@@ -80,7 +80,7 @@ module ls_ram_fifo_proof #(
       if (count_q == 0) assert (!valid);
       if (count_q < count_t'(Depth - Slack)) assert (ready);
       if (push) assert (u_dut.stored_q < ($clog2(Depth) + 1)'(Depth));
-      // The queue holds at least Depth entries, of which the last ones are for the slack, and an entry waits at most three cycles for the output.
+      // The queue holds at least Depth entries, and an entry waits at most three cycles for the output.
       assert (idle_q < 3'd4);
       if (is_marked_q) begin
         assert (ahead_q < count_q);

@@ -8,8 +8,9 @@
 // A frame leaves only when its decision is there. Both outputs keep the order; a frame that one output does not
 // accept holds back the frames after it, also those for the other output.
 // frame_passed_o is 1 for one cycle when the last beat of a frame was accepted by its output or discarded.
-// Latency: two cycles from the later of beat and decision: in the first one the bytes of the decision are chosen that
-// belong to the beat, in the second one they are put into it. Throughput: one beat in each cycle.
+// Latency: two cycles after beat and decision are both there. In the first cycle, the module chooses those bytes of the
+// decision that belong to the beat; in the second one, it writes them into the beat.
+// Throughput: one beat in each cycle.
 
 module ls_emit
   import ls_pkg::*;

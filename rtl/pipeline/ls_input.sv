@@ -4,8 +4,8 @@
 // and ls_window.
 //
 // Interface: s_axis is the AXI-Stream of the network. Each beat is also given out by beat_valid_o and beat_o, without
-// back-pressure. Windows come as from ls_window, one for each frame. The input stops while the queue is full, or while
-// more than Frames - 4 frames are between their window and decision_taken_i.
+// back-pressure. window_o is the output of ls_window, one for each frame. The input stops while the queue is full, or
+// while more than Frames - 4 frames have had their window and wait for decision_taken_i.
 // Latency: one cycle to beat_o, two to the window. Throughput: one beat in each cycle.
 
 module ls_input
@@ -38,7 +38,8 @@ module ls_input
 );
 
   localparam int unsigned CountBits = $clog2(Frames) + 1;
-  // Frames that open_q does not have when is_open_q is used: one for each cycle from the input to is_open_q.
+  // A frame of one beat is counted in is_open_q four cycles after its beat was taken in, so four frames may come in
+  // that is_open_q does not count yet.
   localparam int unsigned Uncounted = 4;
 
   logic [CountBits-1:0] open_q;  // frames whose window was given out, and whose decision was not taken
@@ -65,7 +66,7 @@ module ls_input
     if (!SkipsIdle || s_axis_tvalid) beat_q <= '{last: s_axis_tlast, keep: s_axis_tkeep, data: s_axis_tdata};
   end
 
-  // A beat may be in the register when the queue becomes full.
+  // One beat may be in beat_q when ready_o of the queue becomes 0.
   ls_ram_fifo #(
       .T(beat_t),
       .Depth(FrameFifoBeats),

@@ -6,7 +6,8 @@
 // Interface: decision_valid_i is 1 for one cycle for each decision, and needs space in the queue: at most Decisions may
 // be under way. Frames come by ready/valid, in the order of the decisions. decision_taken_o is 1 for one cycle when the
 // last beat of a frame has met its decision. The outputs are AXI-Stream; see ls_emit.
-// Latency: four cycles from a decision, three from a frame whose decision was there. Throughput: one beat in each cycle.
+// Latency: four cycles from a decision, three from a frame whose decision was there.
+// Throughput: one beat in each cycle.
 
 module ls_output
   import ls_pipeline_pkg::*;
