@@ -147,7 +147,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (before, processor_before) = (bridge.counts().all(), processor_ns());
         let rate = ask(&socket, count, window)?;
         let grown = |name: &str| {
-            let of = |all: [(&str, u64); 10]| {
+            let of = |all: [(&str, u64); 11]| {
                 all.into_iter()
                     .find(|(one, _)| *one == name)
                     .map_or(0, |(_, n)| n)

@@ -2,6 +2,7 @@
 
 use crate::command::{Command, endpoint_commands};
 use crate::error::RtlError;
+use crate::gso::{GsoFrame, Sender};
 use crate::network::NicNetwork;
 use crate::nic::{FrameBatch, Nic, NicCounters, NicVerdict};
 use crate::queue::CommandQueue;
@@ -30,6 +31,8 @@ pub struct BridgeCounts {
     pub replies: AtomicU64,
     /// Frames that went to the host.
     pub forwarded: AtomicU64,
+    /// Replies and forwarded frames that the kernel got in one frame with others.
+    pub joined: AtomicU64,
     /// Frames that the kernel did not take.
     pub unsent: AtomicU64,
     /// Commands of the hosts that the NIC executed.
@@ -46,12 +49,13 @@ pub struct BridgeCounts {
 
 impl BridgeCounts {
     /// Returns the figures with their names.
-    pub fn all(&self) -> [(&'static str, u64); 10] {
+    pub fn all(&self) -> [(&'static str, u64); 11] {
         [
             ("from_wire", &self.from_wire),
             ("from_host", &self.from_host),
             ("replies", &self.replies),
             ("forwarded", &self.forwarded),
+            ("joined", &self.joined),
             ("unsent", &self.unsent),
             ("commands", &self.commands),
             ("cycles", &self.cycles),
@@ -159,6 +163,8 @@ struct Worker<'a> {
     nic: Option<Box<dyn Nic>>,
     batch: FrameBatch,
     commands: Vec<Command>,
+    replies: GsoFrame,
+    forwarded: GsoFrame,
 }
 
 impl<'a> Worker<'a> {
@@ -169,6 +175,8 @@ impl<'a> Worker<'a> {
             network,
             nic: Some(nic),
             batch: FrameBatch::default(),
+            replies: GsoFrame::default(),
+            forwarded: GsoFrame::default(),
         }
     }
 
@@ -251,31 +259,30 @@ impl<'a> Worker<'a> {
             *lock(&self.shared.counters) = nic.counters();
         }
         let ran = Instant::now();
-        let (mut replies, mut forwarded, mut unsent) = (0, 0, 0);
-        let mut send = |tap: &Tap, frame: &[u8], count: &mut u64| match tap.write(frame) {
-            Ok(()) => *count += 1,
-            Err(_) => unsent += 1,
-        };
+        let mut replies = Sender::new(&self.network.wire, &mut self.replies);
+        let mut forwarded = Sender::new(&self.network.host, &mut self.forwarded);
         match &self.nic {
             Some(_) => {
                 for (verdict, frame) in self.batch.left() {
                     match verdict {
-                        NicVerdict::Reply => send(&self.network.wire, frame, &mut replies),
-                        NicVerdict::Forward => send(&self.network.host, frame, &mut forwarded),
+                        NicVerdict::Reply => replies.send(frame),
+                        NicVerdict::Forward => forwarded.send(frame),
                         NicVerdict::Drop => {}
                     }
                 }
             }
             // Without the NIC, the host answers everything.
-            None => (self.batch.frames()).for_each(|frame| send(&self.network.host, frame, &mut forwarded)),
+            None => self.batch.frames().for_each(|frame| forwarded.send(frame)),
         }
+        let (replies, forwarded) = (replies.finish(), forwarded.finish());
         let counts = &self.shared.counts;
         let nanoseconds = |from: Instant, to: Instant| (to - from).as_nanos() as u64;
         for (count, more) in [
             (&counts.from_wire, self.batch.len() as u64),
-            (&counts.replies, replies),
-            (&counts.forwarded, forwarded),
-            (&counts.unsent, unsent),
+            (&counts.replies, replies.taken),
+            (&counts.forwarded, forwarded.taken),
+            (&counts.joined, replies.joined + forwarded.joined),
+            (&counts.unsent, replies.refused + forwarded.refused),
             (&counts.cycles, cycles),
             (&counts.read_ns, nanoseconds(begin, read)),
             (&counts.nic_ns, nanoseconds(read, ran)),

@@ -23,6 +23,7 @@ mod bridge;
 mod command;
 mod error;
 mod generated;
+mod gso;
 mod network;
 mod nic;
 mod queue;

@@ -3,13 +3,19 @@
 
 use crate::address::{self, InterfaceAddress};
 use crate::error::{RtlError, system};
+use crate::gso::{COMPLETE, VirtioHeader};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 /// Request of `ioctl` that makes a descriptor of /dev/net/tun a device (linux/if_tun.h).
 const TUNSETIFF: u32 = 0x4004_54ca;
+/// Request of `ioctl` for frames that the kernel has not completed (linux/if_tun.h).
+const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
+/// `TUN_F_CSUM | TUN_F_USO4 | TUN_F_USO6`: frames without a checksum, and frames of several UDP datagrams over IPv4 and
+/// IPv6 (linux/if_tun.h).
+const TUN_F_CSUM_USO: libc::c_ulong = 0x01 | 0x20 | 0x40;
 /// Number of frames that wait for this process at most; further ones are lost. A burst of clients fits.
 const QUEUE_FRAMES: libc::c_int = 8192;
 
@@ -19,6 +25,7 @@ pub struct Tap {
     file: File,
     name: String,
     mac: [u8; 6],
+    takes_gso: bool,
 }
 
 impl Tap {
@@ -44,10 +51,11 @@ impl Tap {
             },
             _ => RtlError::NoTun(error),
         })?;
-        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
+        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
         let creating = format!("create the TAP device {name}");
         ioctl(file.as_fd(), TUNSETIFF, &mut request).map_err(system(creating))?;
         let mut tap = Self {
+            takes_gso: takes_gso(&file),
             file,
             name: name.into(),
             mac: [0; 6],
@@ -123,7 +131,13 @@ impl Tap {
     /// # Errors
     /// `WouldBlock` if no frame waits; the system's error.
     pub fn read(&self, frame: &mut [u8]) -> io::Result<usize> {
-        (&self.file).read(frame)
+        let mut buffer = [0; COMPLETE.len() + 2048];
+        let bytes = (&self.file)
+            .read(&mut buffer)?
+            .saturating_sub(COMPLETE.len())
+            .min(frame.len());
+        frame[..bytes].copy_from_slice(&buffer[COMPLETE.len()..][..bytes]);
+        Ok(bytes)
     }
 
     /// Gives a frame to the kernel, which receives it on the device.
@@ -131,7 +145,22 @@ impl Tap {
     /// # Errors
     /// The system's error, such as EIO while the device is down.
     pub fn write(&self, frame: &[u8]) -> io::Result<()> {
-        (&self.file).write(frame).map(drop)
+        self.write_with(&COMPLETE, frame)
+    }
+
+    /// Gives a frame to the kernel with a header that may say how to split it.
+    ///
+    /// # Errors
+    /// As for [`Tap::write`].
+    pub(crate) fn write_with(&self, header: &VirtioHeader, frame: &[u8]) -> io::Result<()> {
+        (&self.file)
+            .write_vectored(&[IoSlice::new(header), IoSlice::new(frame)])
+            .map(drop)
+    }
+
+    /// Returns true if the kernel splits frames of several UDP datagrams.
+    pub(crate) const fn takes_gso(&self) -> bool {
+        self.takes_gso
     }
 }
 
@@ -139,6 +168,17 @@ impl AsFd for Tap {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
+}
+
+/// Returns true if the kernel splits frames of several UDP datagrams, as Linux does since 6.2. Such a kernel can also
+/// send them, which is what this function asks for.
+fn takes_gso(file: &File) -> bool {
+    let offload = |flags: libc::c_ulong| {
+        // SAFETY: the argument is a number.
+        unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD as _, flags) == 0 }
+    };
+    // The second call takes the request back, so all frames from the kernel are complete.
+    offload(TUN_F_CSUM_USO) && offload(0)
 }
 
 /// Switches the interface `name` on.
