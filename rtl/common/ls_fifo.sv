@@ -4,12 +4,14 @@
 //
 // Interface: ready/valid on both sides. An entry is taken in when valid_i and ready_o are 1 on a clock edge, and
 // given out when valid_o and ready_i are 1. data_o is stable from valid_o until the entry is given out.
-// ready_o, valid_o and count_o are registers.
+// ready_o, valid_o and count_o are registers. With HasRoom, the user of the module makes sure that there is room whenever
+// valid_i is 1; the entry is taken in without a look at ready_o, which would be in the path to every bit of the memory.
 // Latency: an entry is visible at the output one cycle after it was taken in. Throughput: one entry in each cycle.
 
 module ls_fifo #(
     parameter type T = logic [7:0],
     parameter int unsigned Depth = 4,  // power of two, 2 or more
+    parameter bit HasRoom = 1'b0,
     localparam int unsigned AddressBits = $clog2(Depth)
 ) (
     input logic clk_i,
@@ -41,7 +43,7 @@ module ls_fifo #(
   assign ready_o = ready_q;
   assign valid_o = valid_q;
   assign data_o = memory[read_q];
-  assign push = valid_i && ready_q;
+  assign push = valid_i && (HasRoom || ready_q);
   assign pop = valid_q && ready_i;
 
   always_ff @(posedge clk_i) begin
@@ -69,6 +71,11 @@ module ls_fifo #(
       end
     end
   end
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk_i)
+    if (rst_ni) assert (!HasRoom || !valid_i || ready_q) else $error("an entry came without room for it");
+`endif
 
 `ifdef FORMAL
   // The proof follows one entry, which formal_mark_i chooses freely: it leaves after exactly the entries that were

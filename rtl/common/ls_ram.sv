@@ -4,7 +4,8 @@
 // FPGA family changes this file alone.
 //
 // Interface: a write takes effect on the clock edge. A read of the address that is written on the same edge
-// returns the old content.
+// returns the old content. With NeverCollides, the user of the module makes sure that this does not happen while read_i
+// is 1, which saves the logic for it on FPGAs whose RAM blocks return undefined data then.
 // Latency: two cycles from address to data (the second is the output register of the RAM block).
 // Throughput: one read and one write in each cycle.
 // With SkipsIdle (see ls_pipeline_pkg), data are valid only two cycles after read_i was 1; otherwise read_i has no
@@ -15,6 +16,7 @@ module ls_ram #(
     parameter int unsigned Width = 64,
     parameter int unsigned Depth = 512,
     parameter Style = "block",  // "block", "ultra", "distributed"
+    parameter bit NeverCollides = 1'b0,
     parameter bit SkipsIdle = 1'b0,
     localparam int unsigned AddressBits = $clog2(Depth)
 ) (
@@ -30,7 +32,7 @@ module ls_ram #(
 );
 
 `ifdef SYNTHESIS
-  (* ram_style = Style *)
+  (* ram_style = Style, no_rw_check = NeverCollides *)
 `endif
   logic [Width-1:0] memory[Depth];
 `ifndef SYNTHESIS
@@ -48,5 +50,12 @@ module ls_ram #(
   end
 
   assign read_data_o = out_q;
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk_i) begin
+    assert (!NeverCollides || !write_i || !read_i || write_address_i != read_address_i)
+    else $error("an address was read while it was written");
+  end
+`endif
 
 endmodule

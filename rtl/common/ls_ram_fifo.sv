@@ -75,6 +75,7 @@ module ls_ram_fifo #(
   ls_ram #(
       .Width($bits(T)),
       .Depth(Depth),
+      .NeverCollides(1'b1),
       .Style(Style),
       .SkipsIdle(SkipsIdle)
   ) u_ram (
@@ -89,7 +90,8 @@ module ls_ram_fifo #(
 
   ls_fifo #(
       .T(T),
-      .Depth(AheadMax)
+      .Depth(AheadMax),
+      .HasRoom(1'b1)
   ) u_ahead (
       .clk_i,
       .rst_ni,

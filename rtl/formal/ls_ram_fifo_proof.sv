@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Proof of ls_ram_fifo: no entry is lost, doubled, reordered or changed; the output is stable until it is taken; an
-// entry that waits is at the output after at most four cycles without one. The first three follow one entry, which
-// mark_i chooses freely, as in ls_fifo. With Slack 1, the source has a register: it gives an entry one cycle after it
-// has seen ready_o.
+// entry that waits is at the output after at most four cycles without one; the RAM is never read where it is written.
+// The first three follow one entry, which mark_i chooses freely, as in ls_fifo. With Slack 1, the source has a
+// register: it gives an entry one cycle after it has seen ready_o.
 
 module ls_ram_fifo_proof #(
     parameter type T = logic [3:0],
@@ -104,6 +104,7 @@ module ls_ram_fifo_proof #(
       assert (u_dut.ready_q == (in_ram < count_t'(Depth - Slack)));
       if (Slack != 0 && was_ready_q) assert (in_ram < count_t'(Depth));
       assert (u_dut.is_stored_q == (in_ram != 0));
+      if (u_dut.push && u_dut.fetch) assert (u_dut.write_q != u_dut.read_q);
       // u_ahead, as in its own proof.
       assert ($clog2(8)'(u_dut.u_ahead.count_q) == $clog2(8)'(u_dut.u_ahead.write_q - u_dut.u_ahead.read_q));
       assert (u_dut.u_ahead.ready_q == (in_ahead != count_t'(8)));

@@ -4,6 +4,7 @@ common/ls_skid.sv
 common/ls_slice.sv
 common/ls_ram.sv
 common/ls_ram_fifo.sv
+common/ls_queue.sv
 common/ls_delay.sv
 common/ls_index_hash.sv
 pipeline/ls_pipeline_pkg.sv
