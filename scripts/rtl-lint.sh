@@ -10,6 +10,7 @@ nic=(-f spv/spv.f -f shells/nic.f)
 opennic=(-Ishells/opennic/box_250mhz "${nic[@]}" -f shells/opennic/opennic.f shells/tb/box_250mhz.sv)
 esnet=("${nic[@]}" -f shells/esnet-opennic/esnet.f shells/tb/esnet_shell.sv)
 "${lint[@]}" --top-module ls_spv_core -f spv/spv.f
+"${lint[@]}" --top-module ls_spv_core -DLS_SMALL_LUT_RAM -f spv/spv.f
 "${lint[@]}" --top-module ls_nic "${nic[@]}"
 "${lint[@]}" --top-module ls_nic -GTransfer=1 "${nic[@]}"
 "${lint[@]}" --top-module ls_sim_nic "${nic[@]}" shells/sim/ls_sim_nic.sv
@@ -32,6 +33,7 @@ python3 lint_slang.py spv/spv.f ls_spv_core
 python3 lint_slang.py spv/spv.f ls_nic -f shells/nic.f
 python3 lint_slang.py spv/spv.f ls_sim_nic -f shells/nic.f shells/sim/ls_sim_nic.sv
 verilator --lint-only --quiet -Wall --top-module ls_transfer_core lint.vlt -f transfer/transfer.f
+"${lint[@]}" --top-module ls_transfer_core -DLS_SMALL_LUT_RAM -f transfer/transfer.f
 python3 lint_slang.py transfer/transfer.f ls_transfer_core
 # Checks the NIC of `spv` with external memory.
 verilator --lint-only --quiet -Wall --top-module ls_spv_core -GMemoryLineBits=22 lint.vlt -f spv/spv.f

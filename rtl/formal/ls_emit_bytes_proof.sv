@@ -6,9 +6,9 @@
 // Assumed: the mask names no word before the payload, nor the operation of the native format (ls_spv_reply gives only
 // such masks).
 //
-// The statements are about one cycle and all states, so one step is a complete proof: the skid buffer between the two
-// stages of the module holds what the first one has given it (ls_skid is proved by itself), so the second stage is
-// assumed to work on the output of the first. There is one instance of the module for each kind of reply, and one run
+// The statements are about one cycle and all states, so one step is a complete proof: the register between the first two
+// stages of the module holds what the first one has given it, so the second stage is assumed to work on the output of
+// the first. There is one instance of the module for each kind of reply, and one run
 // for each beat, so that the solver has simple cases. The offsets are those of Ethernet, 802.1Q, IPv4, IPv6 and UDP.
 
 module ls_emit_bytes_proof
@@ -71,7 +71,7 @@ module ls_emit_bytes_proof
 
     always_comb begin
       assume (u_dut.place_q == 5'd1 << Beat);
-      assume (u_dut.u_chosen.data_q == u_dut.chosen);
+      assume (u_dut.chosen_q == u_dut.chosen);
       assert (u_dut.rewritten.beat.last == frame_i.last && u_dut.rewritten.beat.keep == frame_i.keep);
       if (Beat == 0) begin
         assert (new_data[0+:48] == old_data[48+:48] && new_data[48+:48] == old_data[0+:48]);

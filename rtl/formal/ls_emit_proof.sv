@@ -5,7 +5,8 @@
 //   forwarded one unchanged. Of a dropped frame nothing leaves. Each frame passes exactly once, in order, with its
 //   verdict. The proof follows one beat, which mark_i chooses freely.
 // - Both outputs are stable until they are taken.
-// - While both sinks take beats, no beat waits for its acceptance, and a beat leaves in each cycle while there is one.
+// - When both sinks have taken beats for three cycles, no beat waits for its acceptance. A beat that was taken is at an
+//   output after at most two cycles without one, and leaves if its sink takes it.
 //
 // Assumed: a decision is stable until it is taken; verdicts are among the three of verdict_e.
 
@@ -48,6 +49,12 @@ module ls_emit_proof
       .passed_verdict_o(passed_verdict)
   );
 
+  // As in the module.
+  typedef struct packed {
+    verdict_e verdict;
+    beat_t beat;
+  } output_t;
+
   // ---- events ----
 
   logic is_first_q = 1'b1;
@@ -60,23 +67,25 @@ module ls_emit_proof
   assign drop_pop = passed && passed_verdict == VerdictDrop;
   assign pop = network_pop || host_pop || drop_pop;
 
-  logic network_waited_q, host_waited_q, decision_waited_q, sinks_were_ready_q;
+  logic network_waited_q, host_waited_q, decision_waited_q;
+  logic [2:0] sinks_were_ready_q;  // in the last three cycles
   beat_t network_q, host_q;
   decision_t waiting_decision_q;
-  logic waited_q;  // a beat was there one cycle ago, and is still
-  logic [1:0] held_q;  // beats taken that have not left, at most three
+  logic [3:0] held_q, earlier_held_q;  // beats taken that have not left, at most eight; one cycle ago
+  logic [1:0] idle_q;  // cycles in which a beat was held and none was at an output
 
   always_ff @(posedge clk_i) begin
     is_first_q <= 1'b0;
     network_waited_q <= rst_ni && network_valid && !network_ready_i;
     host_waited_q <= rst_ni && host_valid && !host_ready_i;
     decision_waited_q <= rst_ni && decision_valid_i && !decision_ready;
-    sinks_were_ready_q <= network_ready_i && host_ready_i;
+    sinks_were_ready_q <= rst_ni ? {sinks_were_ready_q[1:0], network_ready_i && host_ready_i} : 3'd0;
     network_q <= network;
     host_q <= host;
     waiting_decision_q <= decision_i;
-    held_q <= rst_ni ? held_q + 2'(take) - 2'(pop) : 2'd0;
-    waited_q <= rst_ni && held_q != 2'(pop);
+    held_q <= rst_ni ? held_q + 4'(take) - 4'(pop) : 4'd0;
+    earlier_held_q <= rst_ni ? held_q : 4'd0;
+    idle_q <= !rst_ni || u_dut.out_valid || held_q == 0 ? 2'd0 : idle_q + 2'd1;
   end
 
   always_comb begin
@@ -100,20 +109,22 @@ module ls_emit_proof
       // No loss, and no beat that was not taken.
       if (held_q == 0) assert (!pop && !network_valid && !host_valid);
       // Liveness.
-      if (frame_valid_i && decision_valid_i && sinks_were_ready_q) assert (frame_ready);
-      if (waited_q && network_ready_i && host_ready_i) assert (pop);
+      if (frame_valid_i && decision_valid_i && &sinks_were_ready_q) assert (frame_ready);
+      assert (idle_q < 2'd3);
+      if (u_dut.out_valid && network_ready_i && host_ready_i) assert (pop);
     end
   end
 
   // ---- one beat ----
 
-  // Beats in the order in which they leave: at the output, and in the skid buffer before the bytes are put in.
-  logic [1:0] at_output;
-  assign at_output = 2'(u_dut.out_valid);
+  // Beats in the order in which they leave: in the queue at the outputs, with their new bytes, and before those.
+  logic [3:0] in_out, before_chosen;
+  assign in_out = u_dut.u_out.count_q;
+  assign before_chosen = in_out + 4'(u_dut.rewritten_valid_q);
 
   logic [2:0] index_q;  // beats of this frame so far, at most 4
   logic is_marked_q;
-  logic [1:0] ahead_q;  // beats ahead
+  logic [3:0] ahead_q;  // beats ahead
   logic last_q;
   logic [BeatBytes-1:0] keep_q;
   logic [BeatBits-1:0] data_q;  // of a forwarded beat; of a reply, those that u_dut.rewritten has given it
@@ -123,20 +134,20 @@ module ls_emit_proof
   verdict_e seen_verdict;
   beat_t seen;
   always_comb begin
-    if (ahead_q < at_output) begin
-      seen = u_dut.out.beat;
-      seen_verdict = u_dut.out.verdict;
-    end else if (ahead_q == at_output) begin
-      seen = u_dut.u_chosen.data_q.beat;
-      seen_verdict = u_dut.u_chosen.data_q.verdict;
+    if (ahead_q < in_out) begin
+      seen = u_dut.u_out.memory[3'(u_dut.u_out.read_q+ahead_q[2:0])].beat;
+      seen_verdict = u_dut.u_out.memory[3'(u_dut.u_out.read_q+ahead_q[2:0])].verdict;
+    end else if (ahead_q < before_chosen) begin
+      seen = u_dut.rewritten_q.beat;
+      seen_verdict = u_dut.rewritten_q.verdict;
     end else begin
-      seen = u_dut.u_chosen.spare_q.beat;
-      seen_verdict = u_dut.u_chosen.spare_q.verdict;
+      seen = u_dut.chosen_q.beat;
+      seen_verdict = u_dut.chosen_q.verdict;
     end
   end
 
-  logic moves;  // the marked beat goes to the output
-  assign moves = is_marked_q && ahead_q == at_output && u_dut.rewritten_ready;
+  logic moves;  // the marked beat gets its new bytes
+  assign moves = is_marked_q && ahead_q >= before_chosen;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -146,7 +157,7 @@ module ls_emit_proof
       if (frame_ready) index_q <= frame_i.last ? 3'd0 : (index_q == 3'd4 ? 3'd4 : index_q + 3'd1);
       if (take && mark_i && !is_marked_q) begin
         is_marked_q <= 1'b1;
-        ahead_q <= held_q - 2'(pop);
+        ahead_q <= held_q - 4'(pop);
         last_q <= frame_i.last;
         keep_q <= frame_i.keep;
         data_q <= frame_i.data;
@@ -171,8 +182,8 @@ module ls_emit_proof
       if (verdict_q == VerdictDrop) assert (last_q);
       // Bytes of a beat that is no reply stay.
       if (moves && verdict_q != VerdictReply) assert (u_dut.rewritten.beat.data == data_q);
-      if (ahead_q < at_output) begin
-        assert (is_rewritten_q);
+      if (ahead_q < before_chosen) assert (is_rewritten_q);
+      if (ahead_q == 0 && u_dut.out_valid) begin
         assert (network_valid == (verdict_q == VerdictReply));
         assert (host_valid == (verdict_q == VerdictForward));
         if (verdict_q == VerdictDrop) assert (drop_pop);
@@ -185,32 +196,37 @@ module ls_emit_proof
   // Relations that make the induction possible.
   always_comb begin
     if (!is_first_q && rst_ni) begin
-      assert (held_q == at_output + 2'(u_dut.u_chosen.valid_q) + 2'(u_dut.u_chosen.spare_valid_q));
-      assert (u_dut.u_chosen.valid_q || !u_dut.u_chosen.spare_valid_q);
+      assert (held_q == before_chosen + 4'(u_dut.chosen_valid_q) && held_q <= 4'd8);
+      assert (u_dut.held_q == held_q);
+      assert (u_dut.has_room_q == (earlier_held_q < 4'd7));
+      assert (held_q <= earlier_held_q + 4'd1);
+      if (sinks_were_ready_q[0]) assert (held_q <= 4'd7 && (held_q <= earlier_held_q || held_q < 4'd4));
+      if (&sinks_were_ready_q[1:0]) assert (held_q <= 4'd6);
+      if (&sinks_were_ready_q) assert (earlier_held_q <= 4'd6);
+      // u_out, as in its own proof.
+      assert (in_out <= 4'd8);
+      assert (3'(u_dut.u_out.count_q) == 3'(u_dut.u_out.write_q - u_dut.u_out.read_q));
+      assert (u_dut.u_out.ready_q == (in_out != 4'd8) && u_dut.u_out.valid_q == (in_out != 4'd0));
+      if (idle_q == 2'd1) assert (u_dut.rewritten_valid_q || u_dut.out_valid);
+      if (idle_q == 2'd2) assert (u_dut.out_valid);
       assert (index_q <= 3'd4 && u_dut.place_q == 5'd1 << index_q);
-      if (waited_q) assert (u_dut.out_valid);
-      // The spare place is used only if a sink has stopped.
-      if (u_dut.u_chosen.spare_valid_q) assert (u_dut.out_valid && !sinks_were_ready_q);
-      if (u_dut.out_valid) begin
-        assert (u_dut.out.verdict inside {VerdictForward, VerdictReply, VerdictDrop});
-        if (u_dut.out.verdict == VerdictDrop) assert (u_dut.out.beat.last);
+      for (int unsigned i = 0; i < 8; i++) begin
+        if (4'(i) < in_out) assert (is_complete(u_dut.u_out.memory[3'(u_dut.u_out.read_q+i)]));
       end
-      if (u_dut.u_chosen.valid_q) begin
+      if (u_dut.rewritten_valid_q) assert (is_complete(u_dut.rewritten_q));
+      if (u_dut.chosen_valid_q) begin
         assert (has_reason(
-            u_dut.u_chosen.data_q.verdict, u_dut.u_chosen.data_q.mask,
-            {u_dut.u_chosen.data_q.first, u_dut.u_chosen.data_q.second}
+            u_dut.chosen_q.verdict, u_dut.chosen_q.mask, {u_dut.chosen_q.first, u_dut.chosen_q.second}
         ));
-        if (u_dut.u_chosen.data_q.verdict == VerdictDrop) assert (u_dut.u_chosen.data_q.beat.last);
-      end
-      if (u_dut.u_chosen.spare_valid_q) begin
-        assert (has_reason(
-            u_dut.u_chosen.spare_q.verdict, u_dut.u_chosen.spare_q.mask,
-            {u_dut.u_chosen.spare_q.first, u_dut.u_chosen.spare_q.second}
-        ));
-        if (u_dut.u_chosen.spare_q.verdict == VerdictDrop) assert (u_dut.u_chosen.spare_q.beat.last);
+        if (u_dut.chosen_q.verdict == VerdictDrop) assert (u_dut.chosen_q.beat.last);
       end
     end
   end
+
+  // Returns 1 for a valid verdict, of which a drop has only the last beat.
+  function automatic logic is_complete(input output_t one);
+    return one.verdict == VerdictDrop ? one.beat.last : one.verdict inside {VerdictForward, VerdictReply};
+  endfunction
 
   // Returns 1 for a valid verdict with bytes that change only in a reply.
   function automatic logic has_reason(input verdict_e verdict, input logic [BeatBytes/2-1:0] mask,

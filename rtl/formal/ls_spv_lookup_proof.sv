@@ -3,10 +3,10 @@
 // Proof of ls_spv_lookup against a reference: a table of 8 lines and 2 blocks in which a write takes effect at once,
 // and in which a request reads its whole set in one cycle and its block in one other cycle. The contents of the table
 // are free at the beginning, and the host writes anything at any time.
-// - Each request leaves exactly once, in order, after 18 cycles, unchanged but for its outcome.
-// - A request is a hit exactly if the lease and an even epoch held when it began, the first line of its set with the
-//   first word of its TXID has the whole TXID and a generation other than 0, the line's block has this generation, and
-//   the epoch is the same at the end. It then has the whole block and the whole tip.
+// - Each request leaves exactly once, in order, after 19 cycles, unchanged but for its outcome.
+// - A request is a hit exactly if an even epoch held when it began, and the lease two cycles earlier, the first line of
+//   its set with the first word of its TXID has the whole TXID and a generation other than 0, the line's block has this
+//   generation, and the epoch is the same at the end. It then has the whole block and the whole tip.
 // - A request during which the epoch changes is no hit.
 // - The same holds for a TXID that comes without a request, as those of the items of `roots` do: is_hit_o, is_open_o
 //   and is_same_epoch_o tell the three conditions one by one, and a hit has the whole block.
@@ -14,7 +14,7 @@
 // level (External is 0).
 //
 // Narrow: 7 bits of a TXID are free (0, 1, 2, 63, 64, 128, 255), and 2 or 3 bits of each other field; the rest is 0.
-// Assumed: ways, number of sets, mask and kind of index do not change; the epoch rises by less than 16 in a cycle; no
+// Assumed: ways, number of sets, mask and kind of index do not change; the epoch rises by less than 15 in a cycle; no
 // request comes in the first cycle after a reset.
 
 module ls_spv_lookup_proof
@@ -51,12 +51,17 @@ module ls_spv_lookup_proof
     input logic [6:0] txid_i
 );
 
-  localparam int unsigned Latency = 18;
+  localparam int unsigned Latency = 19;
   localparam int unsigned WaysUsed = 1 << WayBits;
 
   // Returns a TXID of which seven bits are free.
   function automatic logic [255:0] txid_of(input logic [6:0] bits);
     return {bits[6], 126'd0, bits[5], 63'd0, bits[4], bits[3], 60'd0, bits[2:0]};
+  endfunction
+
+  // A time: one bit in each of its halves, which the module compares one by one.
+  function automatic logic [63:0] time_of(input logic [1:0] bits);
+    return {31'd0, bits[1], 31'd0, bits[0]};
   endfunction
 
   control_t control;
@@ -69,7 +74,7 @@ module ls_spv_lookup_proof
 
   always_comb begin
     control = '0;
-    control.lease_until_ns = 64'(lease_i);
+    control.lease_until_ns = time_of(lease_i);
     control.epoch = 64'(epoch_i);
     control.key = {128'd0, hash_i, 61'd0};
     control.set_bits = 5'(3 - WayBits);
@@ -99,7 +104,7 @@ module ls_spv_lookup_proof
       .clk_i,
       .rst_ni,
       .control_i(control),
-      .now_ns_i(64'(now_i)),
+      .now_ns_i(time_of(now_i)),
       .line_write_i,
       .line_index_i,
       .line_generation_i(32'(line_generation_i)),
@@ -179,16 +184,21 @@ module ls_spv_lookup_proof
 
   flight_t [Latency:1] flight_q;  // by age in cycles
   flight_t now;
+  logic [1:0] was_leased_q, leased;  // one cycle ago, two cycles ago; as the module has it
+  assign leased = {
+    u_dut.is_leased_q, u_dut.is_high_below_q || (u_dut.is_high_equal_q && u_dut.is_low_below_q)
+  };
+
+  always_ff @(posedge clk_i) was_leased_q <= {was_leased_q[0], now_i < lease_i};
 
   always_comb begin
     now = '0;
     now.valid = valid_i;
-    now.is_open = !epoch_i[0] && now_i < lease_i;
+    now.is_open = !epoch_i[0] && was_leased_q[1];
     now.epoch = epoch_i;
     now.outcome = outcome_i;
     now.request = request_i;
     now.txid = txid_i;
-    now.hash = hash_i ^ txid_i[2:0];
   end
 
   // Returns the request with the result of the search in its set.
@@ -217,22 +227,23 @@ module ls_spv_lookup_proof
     end
     flight_q[1] <= now;
     // Number of the set, times the number of ways.
-    flight_q[9].first <= (PaperIndex ? flight_q[8].txid[2:0] : flight_q[8].hash >> WayBits) << WayBits;
-    {flight_q[11].is_found, flight_q[11].generation, flight_q[11].slot} <= {
-      searched(flight_q[10], lines_q).is_found,
-      searched(flight_q[10], lines_q).generation,
-      searched(flight_q[10], lines_q).slot
+    flight_q[2].hash <= hash_i ^ flight_q[1].txid[2:0];
+    flight_q[10].first <= (PaperIndex ? flight_q[9].txid[2:0] : flight_q[9].hash >> WayBits) << WayBits;
+    {flight_q[12].is_found, flight_q[12].generation, flight_q[12].slot} <= {
+      searched(flight_q[11], lines_q).is_found,
+      searched(flight_q[11], lines_q).generation,
+      searched(flight_q[11], lines_q).slot
     };
-    flight_q[16].block <= blocks_q[flight_q[15].slot];
-    flight_q[18].tip <= tip_i;
-    flight_q[18].is_hit <= flight_q[17].is_found && flight_q[17].block.generation == flight_q[17].generation;
-    flight_q[18].is_same_epoch <= flight_q[17].epoch == epoch_i;
-    if (flight_q[17].outcome != OutcomeHit) flight_q[18].expected <= flight_q[17].outcome;
-    else if (!flight_q[17].is_open) flight_q[18].expected <= OutcomeNotLeased;
-    else if (!flight_q[17].is_found || flight_q[17].block.generation != flight_q[17].generation) begin
-      flight_q[18].expected <= OutcomeMiss;
-    end else if (flight_q[17].epoch != epoch_i) flight_q[18].expected <= OutcomeNotLeased;
-    else flight_q[18].expected <= OutcomeHit;
+    flight_q[17].block <= blocks_q[flight_q[16].slot];
+    flight_q[19].tip <= tip_i;
+    flight_q[19].is_hit <= flight_q[18].is_found && flight_q[18].block.generation == flight_q[18].generation;
+    flight_q[19].is_same_epoch <= flight_q[18].epoch == epoch_i;
+    if (flight_q[18].outcome != OutcomeHit) flight_q[19].expected <= flight_q[18].outcome;
+    else if (!flight_q[18].is_open) flight_q[19].expected <= OutcomeNotLeased;
+    else if (!flight_q[18].is_found || flight_q[18].block.generation != flight_q[18].generation) begin
+      flight_q[19].expected <= OutcomeMiss;
+    end else if (flight_q[18].epoch != epoch_i) flight_q[19].expected <= OutcomeNotLeased;
+    else flight_q[19].expected <= OutcomeHit;
     if (!rst_ni) for (int unsigned age = 1; age <= Latency; age++) flight_q[age].valid <= 1'b0;
   end
 
@@ -265,9 +276,9 @@ module ls_spv_lookup_proof
 
   always_comb begin
     assume (!is_first_q || !rst_ni);
-    if (is_first_q) assume (lines_q == held && blocks_q == held_blocks);
+    if (is_first_q) assume (lines_q == held && blocks_q == held_blocks && was_leased_q == leased);
     else begin
-      assume (8'(epoch_i - epoch_q) < 8'd16);
+      assume (8'(epoch_i - epoch_q) < 8'd15);
       if (was_reset_q) assume (!valid_i);
     end
     assume (outcome_i <= OutcomeRoots);
@@ -284,6 +295,7 @@ module ls_spv_lookup_proof
     if (!is_first_q) begin
       // Each write reaches its line or block, and no other.
       assert (lines_q == held && blocks_q == held_blocks);
+      assert (was_leased_q == leased);
       assert (valid_out == done.valid);
       // For the induction: after a reset, only requests that came after it are on their way.
       for (int unsigned age = 1; age <= Latency; age++) begin

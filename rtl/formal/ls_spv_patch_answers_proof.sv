@@ -2,7 +2,7 @@
 //
 // Proof of the queue of answers in ls_spv_patch, with a RAM of 4 answers: of the answers that were kept,
 // none is lost, doubled, reordered or changed, and an answer that was not kept is never used. The proof follows one
-// answer, which mark_i chooses freely. A kept answer is at the output after at most four cycles without one.
+// answer, which mark_i chooses freely. A kept answer is at the output after at most five cycles without one.
 //
 // Assumed: the RAM has a place for each answer that is stored.
 //
@@ -111,11 +111,14 @@ module ls_spv_patch_answers_proof
 
   // ---- statements ----
 
-  count_t in_ahead, on_way, in_ram, in_ram_at;
+  count_t in_ahead, on_way, in_ram, readable, in_ram_at;
+  logic [1:0] place;  // of the marked answer in the RAM
   assign in_ahead = count_t'(u_dut.u_ahead.count_o);
   assign on_way = count_t'(u_dut.fetched_q[0]) + count_t'(u_dut.fetched_q[1]);
   assign in_ram = count_t'(3'(u_dut.kept_q - u_dut.read_q));
+  assign readable = count_t'(3'(u_dut.readable_q - u_dut.read_q));
   assign in_ram_at = ahead_q - in_ahead - on_way;
+  assign place = 2'(u_dut.read_q + in_ram_at);
 
   always_comb begin
     assume (rst_ni == !is_start_q);
@@ -125,7 +128,7 @@ module ls_spv_patch_answers_proof
       if (count_q == '0) assert (!u_dut.ahead_valid);
       if (is_marked_q && is_kept_q && ahead_q == '0 && u_dut.ahead_valid) assert (answer == marked_q);
       if (is_marked_q && !is_kept_q && ahead_q == '0) assert (!u_dut.ahead_valid);
-      assert (idle_q < 3'd4);
+      assert (idle_q < 3'd5);
 
       // For the induction. An answer is in u_ahead, on its way there, or in the RAM.
       assert (in_ahead <= count_t'(8) && in_ram + pending_q <= count_t'(Depth));
@@ -133,10 +136,19 @@ module ls_spv_patch_answers_proof
       assert (u_dut.u_ahead.ready_q == (in_ahead != count_t'(8)) && u_dut.u_ahead.valid_q == (in_ahead != '0));
       assert (count_t'(u_dut.waiting_q) == in_ahead + on_way && in_ahead + on_way <= count_t'(8));
       assert (count_q == in_ahead + on_way + in_ram);
+      // The RAM is never read where it is written.
+      if (u_dut.is_written_q && u_dut.fetch) assert (u_dut.write_address_q != 2'(u_dut.read_q));
       assert (pending_q == count_t'(3'(u_dut.write_q - u_dut.kept_q)));
-      if (idle_q == 3'd1) assert (on_way != '0 || in_ahead != '0);
-      if (idle_q == 3'd2) assert (u_dut.fetched_q[1] || in_ahead != '0);
-      if (idle_q >= 3'd3) assert (in_ahead != '0);
+      // An answer that is on its way into the RAM is not read yet.
+      assert (readable <= in_ram);
+      if (u_dut.is_written_q) begin
+        assert (u_dut.write_address_q == 2'(u_dut.write_q - 1'b1));
+        assert (readable < in_ram + pending_q);
+      end
+      if (idle_q == 3'd1) assert (readable != '0 || on_way != '0 || in_ahead != '0);
+      if (idle_q == 3'd2) assert (on_way != '0 || in_ahead != '0);
+      if (idle_q == 3'd3) assert (u_dut.fetched_q[1] || in_ahead != '0);
+      if (idle_q >= 3'd4) assert (in_ahead != '0);
       if (is_marked_q) begin
         assert (is_kept_q ? ahead_q < count_q : ahead_q >= count_q && ahead_q < count_q + pending_q);
         if (ahead_q < in_ahead) begin
@@ -144,8 +156,10 @@ module ls_spv_patch_answers_proof
         end else if (ahead_q < in_ahead + on_way) begin
           if (ahead_q == in_ahead && u_dut.fetched_q[1]) assert (lowest(u_dut.u_ram.out_q) == marked_q);
           else assert (lowest(u_dut.u_ram.read_q) == marked_q);
+        end else if (u_dut.is_written_q && u_dut.write_address_q == place) begin
+          assert (lowest(u_dut.written_q) == marked_q);
         end else begin
-          assert (lowest(u_dut.u_ram.memory[2'(u_dut.read_q+in_ram_at)]) == marked_q);
+          assert (lowest(u_dut.u_ram.memory[place]) == marked_q);
         end
       end
     end

@@ -11,7 +11,8 @@
 // The reference counts the bytes from the beginning of a beat to the end of the last item that it took: the items begin
 // 56 bytes after the beginning of the payload, as in xdp/root.h, each has 72 bytes, and a beat has 64.
 //
-// No beat passes without a decision, and the decision is taken with the last one.
+// No beat passes without a decision, and the decision is taken with the last one. A frame waits for its decision, and
+// each beat of a reply to a kept request, up to the end of the items, for a patch; for nothing else.
 //
 // Assumed: a frame that waits stays the same, and so do the decision about it and the answers; a frame has all bytes of
 // its items; the headers of an answer's frame have one of the four lengths, as ls_spv_patch_answers_proof shows.
@@ -218,7 +219,8 @@ module ls_spv_patch_proof
           assert ({frame.data[16*word+8], frame.data[16*word]} == first_q.data[2*word+:2]);
         end
       end
-      if (frame_valid_i && decision_valid_i && !frame_valid) assert (is_patched && in_skid == '0);
+      // The first beat of a reply waits as well, so that the later ones need not.
+      assert (frame_valid == (frame_valid_i && decision_valid_i && (!is_roots_i || is_done_q || in_skid != '0)));
       assert (takes_answer == (makes_patch && needs_answer));
       if (takes && is_patched) assert (waiting_q != '0 && first_q.beat == frame_beat_q);
       assert (pops == (takes && is_patched));

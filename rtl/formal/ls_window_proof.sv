@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Proof of ls_window: each frame gives exactly one window, in order, one cycle after its last beat or its beat
-// FrameBeatsMax; the window has the length of the frame and its first four beats.
+// FrameBeatsMax; the window has the length of the frame and its first four beats, and says whether it has a VLAN tag.
 //
 // The proof uses beats of 8 bytes and frames of at most 6 beats.
 // Assumed: tkeep is all ones except in the last beat of a frame, where its ones are at the low end.
@@ -89,6 +89,9 @@ module ls_window_proof
           assert (window.data[0+:BeatBits] == frame_q[0]);
           if (bytes_q > 16'(BeatBytes)) assert (window.data[BeatBits+:BeatBits] == frame_q[1]);
           if (bytes_q > 16'(2*BeatBytes)) assert (window.data[2*BeatBits+:BeatBits] == frame_q[2]);
+          if (bytes_q >= 16'd14) begin
+            assert (window.is_vlan == ({window.data[8*12+:8], window.data[8*13+:8]} inside {16'h8100, 16'h88a8}));
+          end
           if (bytes_q > 16'(3*BeatBytes)) assert (window.data[3*BeatBits+:BeatBits] == frame_q[3]);
         end
       end
@@ -100,6 +103,7 @@ module ls_window_proof
     if (!is_first_q) begin
       assert (taken_q <= 8'(FrameBeatsMax));
       assert (u_dut.is_decided_q == (taken_q == 8'(FrameBeatsMax)));
+      assert (u_dut.place_q == (taken_q < 8'(WindowBeats) ? 4'd1 << taken_q : 4'd0));
       assert (8'(u_dut.beats_q) == (u_dut.is_decided_q ? 8'(FrameBeatsMax - 1) : taken_q));
       if (!was_reset_q) begin
         assert (u_dut.is_decided_q == (is_taken_q && ends_q ? 1'b0 : has_window_q || valid));

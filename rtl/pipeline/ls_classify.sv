@@ -32,6 +32,7 @@ module ls_classify
   typedef struct packed {
     logic is_long_enough;  // for an Ethernet header and a tag
     logic is_vlan;
+    logic is_v6;
     logic is_own_mac;
     logic is_multicast_source;
     logic [15:0] ethertype;
@@ -55,6 +56,9 @@ module ls_classify
     logic [8*L4Bytes-1:0] data;
   } l4_t;
 
+  localparam int unsigned V6Parts = 4;
+  localparam int unsigned V6PartBits = 128 / V6Parts;
+
   // Stage 3: compares addresses, ports and lengths, each by itself, and adds pairs of 16-bit words.
   typedef struct packed {
     logic is_udp;
@@ -68,8 +72,8 @@ module ls_classify
     logic [RegisterV4Count-1:0] v4_answered;
     logic [RegisterV4Count-1:0] v4_own;
     logic [RegisterV4Count-1:0] v4_broadcast;
-    logic [RegisterV6Count-1:0] v6_answered;
-    logic [RegisterV6Count-1:0] v6_own;
+    logic [RegisterV6Count-1:0][V6Parts-1:0] v6_answered;  // by parts of the address
+    logic [RegisterV6Count-1:0][V6Parts-1:0] v6_own;
     logic [7:0] ttl;
     logic [15:0] udp_bytes;
     logic [15:0] bytes;
@@ -165,7 +169,7 @@ module ls_classify
     if (SkipsIdle && !valid_i) begin
       l3_d = '0;
     end else begin
-      l3_d.is_vlan = outer_type inside {EtherTypeVlan, EtherTypeQinq};
+      l3_d.is_vlan = window_i.is_vlan;
       l3_d.is_long_enough = !window_i.is_oversize && window_i.bytes >= 16'(EthBytes + VlanBytes);
       l3_d.is_own_mac = eth[47:0] == endpoint_i.mac;
       l3_d.is_multicast_source = eth[8*6];
@@ -178,6 +182,7 @@ module ls_classify
         l3_d.bytes = window_i.bytes - 16'(EthBytes);
         l3_d.data = window_i.data[8*EthBytes+:8*L3Bytes];
       end
+      l3_d.is_v6 = l3_d.ethertype == EtherTypeIpv6;
     end
   end
 
@@ -187,7 +192,7 @@ module ls_classify
   assign is_ipv4 = l3_q.ethertype == EtherTypeIpv4 && l3_q.bytes >= 16'(Ipv4Bytes + UdpBytes) &&
                    l3_q.data[7:0] == 8'h45 && (be16(l3_q.data[8*6+:16]) & FragmentMask) == '0 &&
                    l3_q.data[8*9+:8] == ProtocolUdp;
-  assign is_ipv6 = l3_q.ethertype == EtherTypeIpv6 && l3_q.bytes >= 16'(Ipv6Bytes + UdpBytes) &&
+  assign is_ipv6 = l3_q.is_v6 && l3_q.bytes >= 16'(Ipv6Bytes + UdpBytes) &&
                    l3_q.data[7:4] == 4'd6 && l3_q.data[8*6+:8] == ProtocolUdp;
 
   always_comb begin
@@ -195,12 +200,12 @@ module ls_classify
       l4_d = '0;
     end else begin
       l4_d.is_udp = l3_q.is_long_enough && (is_ipv4 || is_ipv6);
-      l4_d.is_v6 = l3_q.ethertype == EtherTypeIpv6;
+      l4_d.is_v6 = l3_q.is_v6;
       l4_d.is_vlan = l3_q.is_vlan;
       l4_d.is_own_mac = l3_q.is_own_mac;
       l4_d.is_multicast_source = l3_q.is_multicast_source;
       l4_d.ip_check = be16(l3_q.data[8*10+:16]);
-      if (l4_d.is_v6) begin
+      if (l3_q.is_v6) begin
         l4_d.ip_payload_bytes = be16(l3_q.data[8*4+:16]);
         l4_d.bytes = l3_q.bytes - 16'(Ipv6Bytes);
         l4_d.ttl = l3_q.data[8*7+:8];
@@ -246,8 +251,12 @@ module ls_classify
         compared_d.v4_broadcast[i] = endpoint_i.v4_own[i] && endpoint_i.v4_broadcast[i] == v4_source;
       end
       for (int unsigned i = 0; i < RegisterV6Count; i++) begin
-        compared_d.v6_answered[i] = endpoint_i.v6_answered[i] && endpoint_i.v6[i] == l4_q.destination;
-        compared_d.v6_own[i] = endpoint_i.v6_own[i] && endpoint_i.v6[i] == l4_q.source;
+        for (int unsigned part = 0; part < V6Parts; part++) begin
+          compared_d.v6_answered[i][part] = endpoint_i.v6_answered[i] &&
+              endpoint_i.v6[i][V6PartBits*part+:V6PartBits] == l4_q.destination[V6PartBits*part+:V6PartBits];
+          compared_d.v6_own[i][part] = endpoint_i.v6_own[i] &&
+              endpoint_i.v6[i][V6PartBits*part+:V6PartBits] == l4_q.source[V6PartBits*part+:V6PartBits];
+        end
       end
       // The address of IPv4 has zeros above, so both kinds share the comparison with 0.
       if (l4_q.is_v6) begin
@@ -302,13 +311,18 @@ module ls_classify
 
   always_comb begin
     logic is_own, is_answered;
+    logic [RegisterV6Count-1:0] v6_own, v6_answered;
+    for (int unsigned i = 0; i < RegisterV6Count; i++) begin
+      v6_own[i] = &compared_q.v6_own[i];
+      v6_answered[i] = &compared_q.v6_answered[i];
+    end
     if (SkipsIdle && !valid_q[2]) begin
       checked_d = '0;
       is_own = 1'b0;
       is_answered = 1'b0;
     end else begin
-      is_own = compared_q.is_v6 ? |compared_q.v6_own : |compared_q.v4_own;
-      is_answered = compared_q.is_v6 ? |compared_q.v6_answered : |compared_q.v4_answered;
+      is_own = compared_q.is_v6 ? |v6_own : |compared_q.v4_own;
+      is_answered = compared_q.is_v6 ? |v6_answered : |compared_q.v4_answered;
       checked_d.is_datagram = compared_q.is_udp && compared_q.udp_bytes >= 16'(UdpBytes) &&
           compared_q.udp_bytes <= compared_q.bytes && compared_q.ip_bytes == 17'(compared_q.ip_payload_bytes);
       checked_d.is_for_service = compared_q.is_port && compared_q.is_own_mac && is_answered;

@@ -8,8 +8,9 @@
 // A frame leaves only when its decision is there. Both outputs keep the order; a frame that one output does not
 // accept holds back the frames after it, also those for the other output.
 // frame_passed_o is 1 for one cycle when the last beat of a frame was accepted by its output or discarded.
-// Latency: two cycles after beat and decision are both there. In the first cycle, the module chooses those bytes of the
-// decision that belong to the beat; in the second one, it writes them into the beat.
+// Latency: three cycles after beat and decision are both there. In the first cycle, the module chooses those bytes of
+// the decision that belong to the beat; in the second one, it writes them into the beat; in the third one, it puts the
+// beat into the queue in front of the outputs. A beat is taken only if that queue has a place for it, so no stage waits.
 // Throughput: one beat in each cycle.
 
 module ls_emit
@@ -60,19 +61,25 @@ module ls_emit
     beat_t beat;
   } output_t;
 
+  localparam int unsigned OutBeats = 8;
+  localparam int unsigned CountBits = $clog2(OutBeats) + 1;
+
   logic [WindowBeats:0] place_q;  // of the beat in its frame, one of these bits; the highest one: after the window
-  logic is_joined, is_reply, is_needed, chosen_ready, rewritten_valid, rewritten_ready, out_valid, out_ready;
-  chosen_t chosen, changed;
-  output_t rewritten, out;
+  logic is_joined, is_reply, is_needed, chosen_valid_q, rewritten_valid_q, out_has_room, out_valid, out_ready;
+  chosen_t chosen, chosen_q;
+  output_t rewritten, rewritten_q, out;
+  // Beats that were taken and have not left; there is room for one more beat, also if one was taken one cycle ago.
+  logic [CountBits-1:0] held_q, unused_count;
+  logic has_room_q;
 
   // ---- join, and choice of the bytes ----
 
-  assign is_joined = decision_valid_i && frame_valid_i;
+  assign is_joined = decision_valid_i && frame_valid_i && has_room_q;
   assign is_reply = decision_i.verdict == VerdictReply;
   // Of a dropped frame, only a mark of its last beat goes on, so that frame_passed_o keeps the order.
   assign is_needed = decision_i.verdict != VerdictDrop || frame_i.last;
-  assign frame_ready_o = is_joined && (!is_needed || chosen_ready);
-  assign decision_ready_o = frame_ready_o && frame_i.last;
+  assign frame_ready_o = is_joined;
+  assign decision_ready_o = is_joined && frame_i.last;
 
   always_comb begin
     logic [8*WindowBytes-1:0] body;
@@ -107,24 +114,30 @@ module ls_emit
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) place_q <= (WindowBeats + 1)'(1);
-    else if (frame_ready_o) begin
+    else if (is_joined) begin
       if (frame_i.last) place_q <= (WindowBeats + 1)'(1);
       else place_q <= {|place_q[WindowBeats:WindowBeats-1], place_q[WindowBeats-2:0], 1'b0};
     end
   end
 
-  ls_skid #(
-      .T(chosen_t)
-  ) u_chosen (
-      .clk_i,
-      .rst_ni,
-      .valid_i(is_joined && is_needed),
-      .ready_o(chosen_ready),
-      .data_i (chosen),
-      .valid_o(rewritten_valid),
-      .ready_i(rewritten_ready),
-      .data_o (changed)
-  );
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      chosen_valid_q <= 1'b0;
+      rewritten_valid_q <= 1'b0;
+      held_q <= '0;
+      has_room_q <= 1'b1;
+    end else begin
+      chosen_valid_q <= is_joined && is_needed;
+      rewritten_valid_q <= chosen_valid_q;
+      held_q <= held_q + CountBits'(is_joined && is_needed) - CountBits'(out_valid && out_ready);
+      has_room_q <= held_q < CountBits'(OutBeats - 1);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!SkipsIdle || is_joined) chosen_q <= chosen;
+    if (!SkipsIdle || chosen_valid_q) rewritten_q <= rewritten;
+  end
 
   // ---- rewriting ----
 
@@ -135,36 +148,36 @@ module ls_emit
     ip_at = 0;
     udp_at = 0;
     payload_at = 0;
-    old = changed.beat.data;
+    old = chosen_q.beat.data;
     data = old;
-    if (!SkipsIdle || (rewritten_valid && changed.verdict == VerdictReply)) begin
+    if (!SkipsIdle || (chosen_valid_q && chosen_q.verdict == VerdictReply)) begin
       for (int unsigned i = 0; i < BeatBytes; i++) begin
-        if (changed.mask[i/2]) data[8*i+:8] = changed.body[8*i+:8];
+        if (chosen_q.mask[i/2]) data[8*i+:8] = chosen_q.body[8*i+:8];
       end
-      if (changed.first != '0) {data[0+:48], data[48+:48]} = {old[48+:48], old[0+:48]};
+      if (chosen_q.first != '0) {data[0+:48], data[48+:48]} = {old[48+:48], old[0+:48]};
       for (int unsigned kind = 0; kind < Kinds; kind++) begin
         ip_at = EthBytes + VlanBytes * (kind % 2);
         udp_at = ip_at + (kind / 2 == 1 ? Ipv6Bytes : Ipv4Bytes);
         payload_at = udp_at + UdpBytes;
-        if (changed.first[kind]) begin
+        if (chosen_q.first[kind]) begin
           // Addresses and ports change places. All of them are in the first beat, also behind a VLAN tag.
           if (kind / 2 == 1) begin
             data[8*(ip_at+8)+:128] = old[8*(ip_at+24)+:128];
             data[8*(ip_at+24)+:128] = old[8*(ip_at+8)+:128];
-            data[8*(ip_at+7)+:8] = changed.ttl;
+            data[8*(ip_at+7)+:8] = chosen_q.ttl;
           end else begin
             data[8*(ip_at+12)+:32] = old[8*(ip_at+16)+:32];
             data[8*(ip_at+16)+:32] = old[8*(ip_at+12)+:32];
-            data[8*(ip_at+8)+:8] = changed.ttl;
-            data[8*(ip_at+10)+:16] = changed.ip_check;
+            data[8*(ip_at+8)+:8] = chosen_q.ttl;
+            data[8*(ip_at+10)+:16] = chosen_q.ip_check;
           end
           data[8*udp_at+:16] = old[8*(udp_at+2)+:16];
           data[8*(udp_at+2)+:16] = old[8*udp_at+:16];
         end
         for (int unsigned beat = 0; beat < 2; beat++) begin
-          if (beat == 0 ? changed.first[kind] : changed.second[kind]) begin
-            if ((payload_at - 2) / BeatBytes == beat) data[8*((payload_at-2)%BeatBytes)+:16] = changed.udp_check;
-            if (changed.is_native && (payload_at + NativeHeaderOpAt) / BeatBytes == beat) begin
+          if (beat == 0 ? chosen_q.first[kind] : chosen_q.second[kind]) begin
+            if ((payload_at - 2) / BeatBytes == beat) data[8*((payload_at-2)%BeatBytes)+:16] = chosen_q.udp_check;
+            if (chosen_q.is_native && (payload_at + NativeHeaderOpAt) / BeatBytes == beat) begin
               data[8*((payload_at+NativeHeaderOpAt)%BeatBytes)+:8] =
                   old[8*((payload_at+NativeHeaderOpAt)%BeatBytes)+:8] | NativeReplyBit;
             end
@@ -172,26 +185,29 @@ module ls_emit
         end
       end
     end
-    rewritten.verdict = changed.verdict;
-    rewritten.beat.last = changed.beat.last;
-    rewritten.beat.keep = changed.beat.keep;
+    rewritten.verdict = chosen_q.verdict;
+    rewritten.beat.last = chosen_q.beat.last;
+    rewritten.beat.keep = chosen_q.beat.keep;
     rewritten.beat.data = data;
   end
 
-  ls_slice #(
-      .T(output_t)
-  ) u_rewritten (
+  // ---- outputs ----
+
+  ls_fifo #(
+      .T(output_t),
+      .Depth(OutBeats),
+      .HasRoom(1'b1)
+  ) u_out (
       .clk_i,
       .rst_ni,
-      .valid_i(rewritten_valid),
-      .ready_o(rewritten_ready),
-      .data_i (rewritten),
+      .valid_i(rewritten_valid_q),
+      .ready_o(out_has_room),
+      .data_i (rewritten_q),
       .valid_o(out_valid),
       .ready_i(out_ready),
-      .data_o (out)
+      .data_o (out),
+      .count_o(unused_count)
   );
-
-  // ---- outputs ----
 
   assign network_o = out.beat;
   assign host_o = out.beat;
@@ -206,5 +222,10 @@ module ls_emit
   end
   assign frame_passed_o   = out_valid && out_ready && out.beat.last;
   assign passed_verdict_o = out.verdict;
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk_i)
+    if (rst_ni) assert (!rewritten_valid_q || out_has_room) else $error("a beat was lost");
+`endif
 
 endmodule

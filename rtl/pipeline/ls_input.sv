@@ -4,7 +4,7 @@
 // and ls_window.
 //
 // Interface: s_axis is the AXI-Stream of the network. Each beat is also given out by beat_valid_o and beat_o, without
-// back-pressure. window_o is the output of ls_window, one for each frame. The input stops while the queue is full, or
+// back-pressure; begins_o is 1 with the first beat of a frame. window_o is the output of ls_window, one for each frame. The input stops while the queue is full, or
 // while more than Frames - 4 frames have had their window and wait for decision_taken_i.
 // Latency: one cycle to beat_o, two to the window. Throughput: one beat in each cycle.
 
@@ -26,6 +26,7 @@ module ls_input
 
     output logic  beat_valid_o,
     output beat_t beat_o,
+    output logic  begins_o,
 
     output logic window_valid_o,
     output window_t window_o,
@@ -43,20 +44,26 @@ module ls_input
   localparam int unsigned Uncounted = 4;
 
   logic [CountBits-1:0] open_q;  // frames whose window was given out, and whose decision was not taken
-  logic is_open_q, fifo_ready, valid_q;
+  logic is_open_q, fifo_ready, takes, valid_q, begins_q, is_begun_q;
   beat_t beat_q;
 
   assign s_axis_tready = fifo_ready && is_open_q;
+  assign takes = s_axis_tvalid && s_axis_tready;
   assign beat_valid_o = valid_q;
   assign beat_o = beat_q;
+  assign begins_o = begins_q;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       valid_q <= 1'b0;
+      begins_q <= 1'b0;
+      is_begun_q <= 1'b0;
       open_q <= '0;
       is_open_q <= 1'b1;
     end else begin
-      valid_q <= s_axis_tvalid && s_axis_tready;
+      valid_q <= takes;
+      begins_q <= takes && !is_begun_q;
+      if (takes) is_begun_q <= !s_axis_tlast;
       open_q <= open_q + CountBits'(window_valid_o) - CountBits'(decision_taken_i);
       is_open_q <= open_q <= CountBits'(Frames - Uncounted);
     end

@@ -44,9 +44,8 @@ module ls_output
   logic decisions_ready, queued_valid, queued_ready, decision_valid, frame_valid, frame_ready;
   decision_t queued, decision;
   beat_t frame, network_beat, host_beat;
-  logic [$clog2(Decisions):0] unused_count;
 
-  ls_fifo #(
+  ls_queue #(
       .T(decision_t),
       .Depth(Decisions)
   ) u_decisions (
@@ -57,11 +56,10 @@ module ls_output
       .data_i (decision_i),
       .valid_o(queued_valid),
       .ready_i(queued_ready),
-      .data_o (queued),
-      .count_o(unused_count)
+      .data_o (queued)
   );
 
-  ls_slice #(
+  ls_skid #(
       .T(decision_t)
   ) u_decision (
       .clk_i,

@@ -58,6 +58,7 @@ package ls_pipeline_pkg;
   // Beginning of a frame. Bytes from `bytes` on are undefined.
   typedef struct packed {
     logic is_oversize;  // longer than FrameBeatsMax; `bytes` is not valid
+    logic is_vlan;  // the outer EtherType is that of a VLAN tag
     logic [15:0] bytes;
     logic [8*WindowBytes-1:0] data;
   } window_t;
@@ -128,10 +129,13 @@ package ls_pipeline_pkg;
   endfunction
 
   // Folds a sum of 16-bit words to 16 bits with end-around carry (RFC 1071). The sum has at most 2^16 words.
+  // The carry chooses between two sums, which takes less time than a second addition.
   function automatic logic [15:0] fold(input logic [31:0] sum);
     logic [16:0] once;
+    logic [15:0] with_carry;
     once = {1'b0, sum[15:0]} + {1'b0, sum[31:16]};
-    return once[15:0] + {15'd0, once[16]};
+    with_carry = sum[15:0] + sum[31:16] + 16'd1;
+    return once[16] ? with_carry : once[15:0];
   endfunction
 
   // Returns the time to live of a reply; see ls_reply_ttl in xdp/parse.h. 0: no reply may be sent.

@@ -25,6 +25,9 @@ module ls_window
   localparam int unsigned CountBits = $clog2(FrameBeatsMax + 1);
 
   logic [CountBits-1:0] beats_q;  // beats of this frame so far
+  // Bit i: the next beat has number i. A bit enables registers also while there is no beat, because the beat with this
+  // number replaces what they hold.
+  logic [WindowBeats-1:0] place_q;
   logic is_decided_q;  // the window of this frame was given out before its last beat
   logic [WindowBeats-2:0][BeatBits-1:0] earlier_q;
   logic is_full, valid_d;
@@ -44,31 +47,41 @@ module ls_window
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       beats_q <= '0;
+      place_q <= WindowBeats'(1);
       is_decided_q <= 1'b0;
       valid_o <= 1'b0;
     end else begin
       valid_o <= valid_d;
       if (beat_valid_i) begin
         is_decided_q <= !beat_i.last && (is_decided_q || is_full);
+        place_q <= beat_i.last ? WindowBeats'(1) : place_q << 1;
         if (beat_i.last) beats_q <= '0;
         else if (!is_full) beats_q <= beats_q + 1'b1;
       end
     end
   end
 
+  logic [WindowBeats-2:0][BeatBits-1:0] data_d;
+  logic [15:0] outer_type;
+
+  always_comb begin
+    for (int unsigned i = 0; i < WindowBeats - 1; i++) data_d[i] = place_q[i] ? beat_i.data : earlier_q[i];
+  end
+  // All proofs but that of this module have beats of at least 14 bytes; in that one, the EtherType is in the second beat.
+  assign outer_type = be16(data_d[8*12/BeatBits][8*12%BeatBits+:16]);
+
   always_ff @(posedge clk_i) begin
     for (int unsigned i = 0; i < WindowBeats - 1; i++) begin
-      if (beat_valid_i && beats_q == CountBits'(i)) earlier_q[i] <= beat_i.data;
+      if (place_q[i] && (!SkipsIdle || beat_valid_i)) earlier_q[i] <= beat_i.data;
     end
     if (!SkipsIdle || valid_d) begin
       window_o.is_oversize <= is_full;
+      window_o.is_vlan <= outer_type inside {EtherTypeVlan, EtherTypeQinq};
       window_o.bytes <= 16'(beats_q) * 16'(BeatBytes) + 16'(kept);
-      for (int unsigned i = 0; i < WindowBeats - 1; i++) begin
-        window_o.data[BeatBits*i+:BeatBits] <= beats_q == CountBits'(i) ? beat_i.data : earlier_q[i];
-      end
+      for (int unsigned i = 0; i < WindowBeats - 1; i++) window_o.data[BeatBits*i+:BeatBits] <= data_d[i];
     end
     // The window of a longer frame keeps its last beat.
-    if (beat_valid_i && beats_q <= CountBits'(WindowBeats - 1)) begin
+    if (place_q != '0 && (!SkipsIdle || beat_valid_i)) begin
       window_o.data[BeatBits*(WindowBeats-1)+:BeatBits] <= beat_i.data;
     end
   end

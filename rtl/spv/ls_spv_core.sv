@@ -9,7 +9,7 @@
 // A frame of more than FrameBeatsMax beats goes to the host unchanged.
 // The input is stopped only when an output does not accept frames: look-ups have a fixed latency, frames wait for their
 // decision in a FIFO, and decisions are limited to the space for them.
-// Latency: 39 cycles from the last beat in to the first beat out. Throughput: one beat in each cycle.
+// Latency: 40 cycles from the last beat in to the first beat out. Throughput: one beat in each cycle.
 // Native `roots` is answered without external memory only.
 // With MemoryLineBits above 0, the table is in external memory (m_axi, AXI4 of 512 bits), and LineBits is the size of
 // its first level. Frames wait in order until their look-up is complete, at most Frames of them; FrameFifoBeats must
@@ -102,12 +102,12 @@ module ls_spv_core
   localparam int unsigned TableBits = External ? MemoryLineBits : LineBits;
   localparam int unsigned OpenFrames = External ? Frames : Decisions;
   localparam int unsigned RequestCycles = 2;  // of ls_spv_request
-  localparam int unsigned LookupCycles = 18;  // of ls_spv_lookup without external memory
+  localparam int unsigned LookupCycles = 19;  // of ls_spv_lookup without external memory
 
   // ---- input ----
 
   beat_t in_beat, frame_beat;
-  logic in_valid, frame_valid, frame_ready, window_valid, decision_taken;
+  logic in_valid, begins, frame_valid, frame_ready, window_valid, decision_taken;
   window_t window;
 
   ls_input #(
@@ -124,6 +124,7 @@ module ls_spv_core
       .s_axis_tlast,
       .beat_valid_o(in_valid),
       .beat_o(in_beat),
+      .begins_o(begins),
       .window_valid_o(window_valid),
       .window_o(window),
       .frame_valid_o(frame_valid),
@@ -144,8 +145,12 @@ module ls_spv_core
   logic [255:0] line_txid;
   block_t written_block;
   // A barrier waits for a frame whose first beat was accepted before it, because items are looked up before the last.
-  logic is_begun_q;
+  logic [1:0] has_passed_q;  // a frame has passed; its wire may be long
   logic [15:0] accepted_q, passed_q;
+
+  // The reset of these registers comes one cycle late, because they may be far from the rest of the pipeline.
+  logic command_rst_nq;
+  always_ff @(posedge clk_i) command_rst_nq <= rst_ni;
 
   ls_spv_commands #(
       .LineBits (TableBits),
@@ -153,7 +158,7 @@ module ls_spv_core
       .External (External)
   ) u_commands (
       .clk_i,
-      .rst_ni,
+      .rst_ni(command_rst_nq),
       .s_command_valid_i(s_command_tvalid),
       .s_command_ready_o(s_command_tready),
       .s_command_i(command_t'(s_command_tdata)),
@@ -211,7 +216,9 @@ module ls_spv_core
 
   if (External) begin : gen_no_items
     beat_t unused_beat;
+    logic unused_valid;
     assign unused_beat = in_beat;
+    assign unused_valid = in_valid;
     assign item = '0;
     assign item_txid = '0;
   end else begin : gen_items
@@ -433,16 +440,14 @@ module ls_spv_core
     logic is_kept_q;  // one cycle later, before the first item of the next frame can be there
     always_ff @(posedge clk_i) is_kept_q <= rst_ni && is_kept;
 
-    // For each decision, whether it is a reply to `roots`: two cycles later, so that the answers are ready when the
-    // frame passes, and no beat of the reply waits for them.
-    logic [1:0] decided_q, patches_q;
+    // For each decision, whether it is a reply to `roots`.
+    logic decided_valid_q, patches_q;
     logic queued_valid, queued_ready, queued, patch_valid, patch_ready, patches, unused_ready;
     logic [$clog2(Decisions):0] unused_count;
 
     always_ff @(posedge clk_i) begin
-      if (!rst_ni) decided_q <= '0;
-      else decided_q <= {decided_q[0], decided_valid};
-      patches_q <= {patches_q[0], decided_roots && decided.verdict == VerdictReply};
+      decided_valid_q <= rst_ni && decided_valid;
+      patches_q <= decided_roots && decided.verdict == VerdictReply;
     end
 
     ls_fifo #(
@@ -451,9 +456,9 @@ module ls_spv_core
     ) u_patches (
         .clk_i,
         .rst_ni,
-        .valid_i(decided_q[1]),
+        .valid_i(decided_valid_q),
         .ready_o(unused_ready),  // as that of the decisions
-        .data_i (patches_q[1]),
+        .data_i (patches_q),
         .valid_o(queued_valid),
         .ready_i(queued_ready),
         .data_o (queued),
@@ -527,15 +532,15 @@ module ls_spv_core
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      is_begun_q <= 1'b0;
+      has_passed_q <= '0;
       accepted_q <= '0;
       passed_q <= '0;
       counters_o <= '0;
       drops_o <= '0;
     end else begin
-      is_begun_q <= in_valid ? !in_beat.last : is_begun_q;
-      accepted_q <= accepted_q + 16'(in_valid && !is_begun_q);
-      passed_q <= passed_q + 16'(frame_passed_o);
+      has_passed_q <= {has_passed_q[0], frame_passed_o};
+      accepted_q <= accepted_q + 16'(begins);
+      passed_q <= passed_q + 16'(has_passed_q[1]);
       for (int unsigned i = 0; i < SpvCounters; i++) counters_o[i] <= counters_o[i] + 64'(counts_q[i]);
       for (int unsigned i = 0; i < DropReasons; i++) drops_o[i] <= drops_o[i] + 64'(drops_q[i]);
     end

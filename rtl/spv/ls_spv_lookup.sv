@@ -11,7 +11,7 @@
 // them; a request with OutcomeRoots passes unchanged. With External, this table is the first level: match_o gives out
 // each request after the comparison, with its TXID and the number of the first line of its set, and match_i brings it
 // back, at any later time and in order; line_clear_i writes all four lines that are read together.
-// Latency: 18 cycles; with External, 15 to match_o and 3 from match_i. Throughput: one request in each cycle.
+// Latency: 19 cycles; with External, 16 to match_o and 3 from match_i. Throughput: one request in each cycle.
 
 module ls_spv_lookup
   import ls_pipeline_pkg::*;
@@ -84,11 +84,20 @@ module ls_spv_lookup
   passage_t begun_d, begun_q, hashed, read, compared_q, selected_q, fetched;
   logic [255:0] txid_q, hashed_txid, read_txid;
   logic [63:0] hash;
+  // now_ns_i < control_i.lease_until_ns, by halves, two cycles late
+  logic is_high_below_q, is_high_equal_q, is_low_below_q, is_leased_q;
+
+  always_ff @(posedge clk_i) begin
+    is_high_below_q <= now_ns_i[63:32] < control_i.lease_until_ns[63:32];
+    is_high_equal_q <= now_ns_i[63:32] == control_i.lease_until_ns[63:32];
+    is_low_below_q <= now_ns_i[31:0] < control_i.lease_until_ns[31:0];
+    is_leased_q <= is_high_below_q || (is_high_equal_q && is_low_below_q);
+  end
 
   always_comb begin
     begun_d.valid = valid_i;
     begun_d.is_used = looks_up_i;
-    begun_d.is_open = !control_i.epoch[0] && now_ns_i < control_i.lease_until_ns;
+    begun_d.is_open = !control_i.epoch[0] && is_leased_q;
     begun_d.epoch = control_i.epoch[7:0];
     begun_d.request = request_i;
   end
@@ -98,17 +107,16 @@ module ls_spv_lookup
     if (!SkipsIdle || looks_up_i) txid_q <= txid_i;
   end
 
-  // The hash begins one cycle before begun_q, so one cycle of it is already over there.
   ls_index_hash u_hash (
       .clk_i,
       .key_i  (control_i.key),
-      .words_i(txid_i[127:0]),
+      .words_i(txid_q[127:0]),
       .hash_o (hash)
   );
 
   ls_delay #(
       .T(passage_t),
-      .Cycles(HashCycles - 1)
+      .Cycles(HashCycles)
   ) u_hash_delay (
       .clk_i,
       .valid_i(1'b1),
@@ -118,7 +126,7 @@ module ls_spv_lookup
 
   ls_delay #(
       .T(logic [255:0]),
-      .Cycles(HashCycles - 1),
+      .Cycles(HashCycles),
       .SkipsIdle(SkipsIdle)
   ) u_txid_delay (
       .clk_i,
@@ -288,7 +296,7 @@ module ls_spv_lookup
 
   // The requests in flight are not reset one by one: after a reset, nothing is valid until all stages hold what came
   // after it.
-  localparam int unsigned Cycles = 1 + HashCycles + 1 + RamCycles + 3 + RamCycles + 1;
+  localparam int unsigned Cycles = 2 + HashCycles + 1 + RamCycles + 3 + RamCycles + 1;
   localparam int unsigned CyclesAfterMatch = RamCycles + 1;
   logic [$clog2(Cycles+1)-1:0] flush_q;
   match_t own_match, match;

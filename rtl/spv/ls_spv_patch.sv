@@ -9,8 +9,8 @@
 // between input and output, of which an item has more than one.
 // Frames pass in order, each with its decision: is_roots_i is 1 for a reply to a kept request. The decision is taken
 // with the last beat of the frame; a frame waits for it.
-// Latency: none for frames. An answer is ready seven cycles after keep_i: if the decision comes six cycles after keep_i
-// or later, no beat of the reply waits. Throughput: one beat in each cycle.
+// Latency: none for frames. The answers are ready eight cycles after keep_i, and the first beat of the reply waits for
+// them, so no later one does. Throughput: one beat in each cycle.
 
 module ls_spv_patch
   import ls_pkg::*;
@@ -67,10 +67,11 @@ module ls_spv_patch
   localparam int unsigned AheadMax = 8;
   localparam int unsigned AheadBits = $clog2(AheadMax) + 1;
 
-  answer_t written, ahead, answer;
-  logic [AddressBits:0] kept_q, write_q, read_q, write, next_write;
+  answer_t written, written_q, ahead, answer;
+  logic [AddressBits:0] kept_q, readable_q, write_q, read_q, write, next_write;
+  logic [AddressBits-1:0] write_address_q;
   logic [$bits(answer_t)-1:0] read_data;
-  logic fetch, ahead_has_space, ahead_valid, ahead_ready, answer_valid, answer_ready;
+  logic is_written_q, fetch, ahead_has_space, ahead_valid, ahead_ready, answer_valid, answer_ready;
   logic [1:0] fetched_q;
   logic [AheadBits-1:0] waiting_q, unused_count;
 
@@ -90,33 +91,43 @@ module ls_spv_patch
 
   assign write = item_i.is_first ? kept_q : write_q;
   assign next_write = item_i.valid ? write + 1'b1 : write_q;
-  assign fetch = kept_q != read_q && waiting_q < AheadBits'(AheadMax);
+  assign fetch = readable_q != read_q && waiting_q < AheadBits'(AheadMax);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       kept_q <= '0;
+      readable_q <= '0;
       write_q <= '0;
       read_q <= '0;
+      is_written_q <= 1'b0;
       fetched_q <= '0;
       waiting_q <= '0;
     end else begin
       write_q <= next_write;
+      is_written_q <= item_i.valid;
       if (keep_i) kept_q <= next_write;
+      readable_q <= kept_q;
       if (fetch) read_q <= read_q + 1'b1;
       fetched_q <= {fetched_q[0], fetch};
       waiting_q <= waiting_q + AheadBits'(fetch) - AheadBits'(ahead_valid && ahead_ready);
     end
   end
 
+  always_ff @(posedge clk_i) begin
+    write_address_q <= write[AddressBits-1:0];
+    written_q <= written;
+  end
+
   ls_ram #(
       .Width($bits(answer_t)),
       .Depth(Depth),
+      .NeverCollides(1'b1),
       .Style(Style)
   ) u_ram (
       .clk_i,
-      .write_i(item_i.valid),
-      .write_address_i(write[AddressBits-1:0]),
-      .write_data_i(written),
+      .write_i(is_written_q),
+      .write_address_i(write_address_q),
+      .write_data_i(written_q),
       .read_i(fetch),
       .read_address_i(read_q[AddressBits-1:0]),
       .read_data_o(read_data)
@@ -124,7 +135,8 @@ module ls_spv_patch
 
   ls_fifo #(
       .T(answer_t),
-      .Depth(AheadMax)
+      .Depth(AheadMax),
+      .HasRoom(1'b1)
   ) u_ahead (
       .clk_i,
       .rst_ni,
@@ -137,7 +149,7 @@ module ls_spv_patch
       .count_o(unused_count)
   );
 
-  ls_slice #(
+  ls_skid #(
       .T(answer_t)
   ) u_answer (
       .clk_i,
@@ -262,7 +274,7 @@ module ls_spv_patch
   logic is_first_q, is_done_q, is_patched;  // first beat of a frame; all items of the frame have passed
 
   assign is_patched = is_roots_i && !is_first_q && !is_done_q;
-  assign frame_valid_o = frame_valid_i && decision_valid_i && (!is_patched || patched_valid);
+  assign frame_valid_o = frame_valid_i && decision_valid_i && (!is_roots_i || is_done_q || patched_valid);
   assign frame_ready_o = frame_valid_o && frame_ready_i;
   assign decision_ready_o = frame_ready_o && frame_i.last;
   assign patched_ready = is_patched && frame_ready_o;

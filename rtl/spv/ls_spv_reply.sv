@@ -48,9 +48,9 @@ module ls_spv_reply
   logic [8*RootBytes-1:0] payload_d, payload_q;
   localparam int unsigned SumBits = ItemsSumBits + 1;
   logic [SumBits-1:0] items_part_q;
-  logic [15:0] root_part_q, hash_part_q, native_part_q, tip_part_q, partial_part_q;
-  logic has_answer, has_hash;
-  logic [7:0] ttl_d, ttl_q;
+  logic [16:0] block_part_q;  // root and hash
+  logic [17:0] request_part_q;  // headers, native header and tip
+  logic has_answer, has_hash, is_magic_q;
 
   always_comb begin
     payload_d = '0;
@@ -68,8 +68,6 @@ module ls_spv_reply
     end else begin
       payload_d[255:0] = block_i.root;
     end
-    // A root whose first two bytes are those of the native format counts as native, as in ls_reply_ttl.
-    ttl_d = reply_ttl(request_i.is_native || be16(block_i.root[15:0]) == NativeMagic, request_i.headers.ttl);
   end
 
   assign has_answer = !is_roots_i || has_item_i;
@@ -80,24 +78,24 @@ module ls_spv_reply
     if (!SkipsIdle || valid_i) begin
       request_q[0] <= request_i;
       payload_q <= payload_d;
-      ttl_q <= ttl_d;
+      is_magic_q <= be16(block_i.root[15:0]) == NativeMagic;
       // The count of `roots` adds 1 for each item.
       items_part_q <= is_roots_i ? SumBits'(items_sum_i) + SumBits'(has_item_i) : '0;
-      root_part_q <= has_answer ? block_i.root_sum : '0;
-      hash_part_q <= has_hash ? block_i.hash_sum : '0;
-      native_part_q <= request_i.is_native ? request_i.headers.native_sum : '0;
-      tip_part_q <= request_i.is_native ? tip_sum_i : '0;
-      partial_part_q <= request_i.headers.partial_sum;
+      block_part_q <= 17'(has_answer ? block_i.root_sum : 16'd0) + 17'(has_hash ? block_i.hash_sum : 16'd0);
+      request_part_q <= 18'(request_i.headers.partial_sum) +
+                        18'(request_i.is_native ? request_i.headers.native_sum : 16'd0) +
+                        18'(request_i.is_native ? tip_sum_i : 16'd0);
     end
   end
 
-  // ---- stage 2: sum, header checksum, first shift ----
+  // ---- stage 2: sum, time to live, first shift ----
 
   logic [8*(VlanBytes+RootBytes)-1:0] body_q;
   logic [(VlanBytes+RootBytes)/2-1:0] mask_q;
-  logic [15:0] ip_check_d, ip_check_q;
   logic [SumBits-1:0] sum_q;
-  logic [7:0] ttl_2_q;
+  logic [7:0] ttl_d, ttl_q;
+  logic [16:0] check_part_q;  // inverted header checksum without the old word
+  logic [15:0] old_check;
   logic [RootBytes/2-1:0] mask;
 
   always_comb begin
@@ -107,40 +105,40 @@ module ls_spv_reply
     else mask = {{(RootBytes - SpvPaperReplyBytes) / 2{1'b0}}, {SpvPaperReplyBytes / 2{1'b1}}};
   end
 
-  always_comb begin
-    logic [7:0] old_ttl;
-    logic [15:0] inverted;  // a variable of its own: tools differ in the width of `~` within a cast
-    old_ttl  = request_q[0].headers.ttl;
-    inverted = ~request_q[0].headers.ip_check;
-    // Update of the header checksum (RFC 1624). The protocol, which shares the word, adds the same on both sides.
-    ip_check_d = ~fold(32'(inverted) + 32'({~old_ttl, 8'hff - 8'd17}) + 32'({ttl_q, 8'd17}));
-    if (ttl_q == old_ttl) ip_check_d = request_q[0].headers.ip_check;
-  end
+  assign old_check = ~request_q[0].headers.ip_check;
+  // A root whose first two bytes are those of the native format counts as native, as in ls_reply_ttl.
+  assign ttl_d = reply_ttl(request_q[0].is_native || is_magic_q, request_q[0].headers.ttl);
 
   always_ff @(posedge clk_i) begin
     if (!SkipsIdle || valid_q[0]) begin
       request_q[1] <= request_q[0];
-      sum_q <= items_part_q + SumBits'(root_part_q) + SumBits'(hash_part_q) + SumBits'(native_part_q) +
-               SumBits'(tip_part_q) + SumBits'(partial_part_q);
-      ip_check_q <= ip_check_d;
-      ttl_2_q <= ttl_q;
+      sum_q <= items_part_q + SumBits'(block_part_q) + SumBits'(request_part_q);
+      ttl_q <= ttl_d;
+      check_part_q <= 17'(old_check) + 17'({~request_q[0].headers.ttl, 8'hff - 8'd17});
       mask_q <= request_q[0].headers.is_vlan ? {mask, {VlanBytes / 2{1'b0}}} : {{VlanBytes / 2{1'b0}}, mask};
       body_q <= request_q[0].headers.is_vlan ? {payload_q, {8 * VlanBytes{1'b0}}} : {{8 * VlanBytes{1'b0}}, payload_q};
     end
   end
 
-  // ---- stage 3: UDP checksum, second shift, verdict ----
+  // ---- stage 3: checksums, second shift, verdict ----
 
+  logic [15:0] ip_check_d;
   decision_t decision_d;
   logic counts_d;
   spv_counter_e counter_d;
 
   always_comb begin
+    // Update of the header checksum (RFC 1624). The protocol, which shares the word, adds the same on both sides.
+    ip_check_d = ~fold(32'(check_part_q) + 32'({ttl_q, 8'd17}));
+    if (ttl_q == request_q[1].headers.ttl) ip_check_d = request_q[1].headers.ip_check;
+  end
+
+  always_comb begin
     decision_d.is_native = request_q[1].is_native;
     decision_d.is_v6 = request_q[1].headers.is_v6;
     decision_d.is_vlan = request_q[1].headers.is_vlan;
-    decision_d.ttl = ttl_2_q;
-    decision_d.ip_check = ip_check_q;
+    decision_d.ttl = ttl_q;
+    decision_d.ip_check = ip_check_d;
     decision_d.udp_check = ~fold(32'(sum_q));
     if (decision_d.udp_check == '0) decision_d.udp_check = '1;
     decision_d.mask = '0;

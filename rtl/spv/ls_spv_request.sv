@@ -33,6 +33,12 @@ module ls_spv_request
 );
 
   localparam int unsigned BodyAt = 8 * NativeHeaderBytes;
+  // Long comparisons with zero are made by parts, which the second cycle joins.
+  localparam int unsigned PartBits = 64;
+  localparam int unsigned ZeroParts = 256 / PartBits;
+  localparam int unsigned PaddingAt = BodyAt + 8 * RootReplyBlockHashAt;
+  localparam int unsigned PaddingBits = 8 * (RootReplyBytes - RootReplyBlockHashAt);
+  localparam int unsigned PaddingParts = (PaddingBits + PartBits - 1) / PartBits;
 
   // What is known about a datagram.
   typedef struct packed {
@@ -41,7 +47,7 @@ module ls_spv_request
     verdict_e verdict;
     logic is_final;
     logic is_paper;
-    logic is_zero;  // the TXID in the paper's format
+    logic [ZeroParts-1:0] is_zero;  // the TXID in the paper's format, by parts
     logic is_paper_format;  // is accepted
     logic is_native;
     logic is_reply;
@@ -49,7 +55,7 @@ module ls_spv_request
     logic is_right_status;
     logic is_right_length;
     logic is_root;
-    logic is_padded;  // all bytes of the body after the TXID are zero
+    logic [PaddingParts-1:0] is_padded;  // all bytes of the body after the TXID are zero, by parts
     logic is_roots;
     logic is_head_padded;  // all bytes of the head of `roots` before the count are zero
     logic takes_item;  // the TXID is that of an item
@@ -59,6 +65,7 @@ module ls_spv_request
   logic valid_q, looks_up_q;
   logic [31:0] count;
   logic [8*RootBytes-1:0] payload;
+  logic [PartBits*PaddingParts-1:0] padding;
   logic [BodyAt+255:0] begin_q;  // of the payload
   logic [255:0] item_txid_q, txid_d;
   request_t request_d;
@@ -66,6 +73,7 @@ module ls_spv_request
   // ---- comparisons ----
 
   assign payload = datagram_i.payload[8*RootBytes-1:0];
+  assign padding = (PartBits * PaddingParts)'(payload[PaddingAt+:PaddingBits]);
   assign count = be32(payload[BodyAt+8*RootsHeadCountAt+:32]);
 
   always_comb begin
@@ -74,7 +82,7 @@ module ls_spv_request
     facts_d.verdict = datagram_i.verdict;
     facts_d.is_final = datagram_i.is_final;
     facts_d.is_paper = datagram_i.payload_bytes == 16'(SpvPaperRequestBytes);
-    facts_d.is_zero = payload[255:0] == '0;
+    for (int unsigned i = 0; i < ZeroParts; i++) facts_d.is_zero[i] = payload[PartBits*i+:PartBits] == '0;
     facts_d.is_paper_format = paper_format_i;
     facts_d.is_native = datagram_i.payload_bytes >= 16'(NativeHeaderBytes) &&
                         be16(payload[8*NativeHeaderMagicAt+:16]) == NativeMagic;
@@ -84,7 +92,7 @@ module ls_spv_request
     facts_d.is_right_length = 17'(be16(payload[8*NativeHeaderLengthAt+:16])) + 17'(NativeHeaderBytes) ==
                               17'(datagram_i.payload_bytes);
     facts_d.is_root = payload[8*NativeHeaderOpAt+:8] == SpvOpRoot && datagram_i.payload_bytes == 16'(RootBytes);
-    facts_d.is_padded = payload[BodyAt+8*RootReplyBlockHashAt+:8*(RootReplyBytes-RootReplyBlockHashAt)] == '0;
+    for (int unsigned i = 0; i < PaddingParts; i++) facts_d.is_padded[i] = padding[PartBits*i+:PartBits] == '0;
     facts_d.is_roots = 1'b0;
     for (int unsigned items = 1; items <= SpvRootsMax; items++) begin
       if (count == items &&
@@ -126,7 +134,7 @@ module ls_spv_request
       request_d.outcome = facts_q.verdict == VerdictDrop ? OutcomeDrop : OutcomeForward;
     end else if (facts_q.is_paper) begin
       // A TXID of zeros is the paper's reply "unknown".
-      if (facts_q.is_zero) begin
+      if (&facts_q.is_zero) begin
         request_d.outcome = OutcomeDrop;
         request_d.reason  = DropNotARequest;
       end else if (!facts_q.is_paper_format) begin
@@ -143,7 +151,7 @@ module ls_spv_request
       request_d.outcome = OutcomeHost;
     end else if (facts_q.is_roots && facts_q.is_head_padded) begin
       request_d.outcome = OutcomeRoots;
-    end else if (!facts_q.is_root || !facts_q.is_padded) begin
+    end else if (!facts_q.is_root || !(&facts_q.is_padded)) begin
       request_d.outcome = OutcomeHost;
     end
   end

@@ -81,7 +81,7 @@ module ls_transfer_core
   // ---- input ----
 
   beat_t frame_beat, unused_beat;
-  logic frame_valid, frame_ready, window_valid, decision_taken, unused_valid;
+  logic frame_valid, frame_ready, window_valid, decision_taken, unused_valid, unused_begins;
   window_t window;
 
   ls_input #(
@@ -98,6 +98,7 @@ module ls_transfer_core
       .s_axis_tlast,
       .beat_valid_o(unused_valid),
       .beat_o(unused_beat),
+      .begins_o(unused_begins),
       .window_valid_o(window_valid),
       .window_o(window),
       .frame_valid_o(frame_valid),
@@ -139,7 +140,6 @@ module ls_transfer_core
   logic datagram_valid, request_valid, waiting_valid, waiting_ready, queued_valid, queued_ready, requests_ready;
   datagram_t datagram;
   request_t request, waiting, queued;
-  logic [$clog2(Decisions):0] unused_requests;
 
   ls_classify u_classify (
       .clk_i,
@@ -162,7 +162,7 @@ module ls_transfer_core
   );
 
   // All frames that are under way have a place here, so nothing before the queue waits.
-  ls_fifo #(
+  ls_queue #(
       .T(request_t),
       .Depth(Decisions)
   ) u_requests (
@@ -173,8 +173,7 @@ module ls_transfer_core
       .data_i (request),
       .valid_o(waiting_valid),
       .ready_i(waiting_ready),
-      .data_o (waiting),
-      .count_o(unused_requests)
+      .data_o (waiting)
   );
 
   ls_skid #(
@@ -288,7 +287,6 @@ module ls_transfer_core
   logic operation_valid, operation_ready, next_result_valid, next_result_ready, result_valid, result_ready;
   logic record_valid, record_ready, record_left, needs_store, needs_result;
   logic issue, next_issued_valid, next_issued_ready, issued_valid, issued_ready, issues_ready;
-  logic [$clog2(Issued):0] unused_issued;
   result_t next_result, result;
   record_t record;
   response_t response;
@@ -348,7 +346,7 @@ module ls_transfer_core
   );
 
   // Requests in the order of the frames; some wait for their result.
-  ls_fifo #(
+  ls_queue #(
       .T(issued_t),
       .Depth(Issued)
   ) u_issued (
@@ -365,8 +363,7 @@ module ls_transfer_core
       }),
       .valid_o(next_issued_valid),
       .ready_i(next_issued_ready),
-      .data_o (next_issued),
-      .count_o(unused_issued)
+      .data_o (next_issued)
   );
 
   // Registers after the queues of requests and results, which are read without a clock.
