@@ -100,7 +100,7 @@ module ls_emit_proof
       if (host_waited_q) assert (host_valid && host == host_q);
       assert (!(network_valid && host_valid));
       // A decision is taken with the last beat of a frame, and no beat without a decision.
-      assert (decision_ready == (frame_ready && frame_i.last));
+      assert ((decision_valid_i && decision_ready) == (frame_ready && frame_i.last));
       if (frame_ready) assert (frame_valid_i && decision_valid_i);
       // Each frame passes with its last beat.
       if (network_pop) assert (passed == network.last && passed_verdict == VerdictReply);

@@ -79,7 +79,8 @@ module ls_emit
   // Of a dropped frame, only a mark of its last beat goes on, so that frame_passed_o keeps the order.
   assign is_needed = decision_i.verdict != VerdictDrop || frame_i.last;
   assign frame_ready_o = is_joined;
-  assign decision_ready_o = is_joined && frame_i.last;
+  // Without a look at decision_valid_i, so that the register of the decision has a short enable.
+  assign decision_ready_o = frame_valid_i && has_room_q && frame_i.last;
 
   always_comb begin
     logic [8*WindowBytes-1:0] body;

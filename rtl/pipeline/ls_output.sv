@@ -41,7 +41,7 @@ module ls_output
     output verdict_e passed_verdict_o
 );
 
-  logic decisions_ready, queued_valid, queued_ready, decision_valid, frame_valid, frame_ready;
+  logic decisions_ready, queued_valid, queued_ready, decision_valid, decision_ready, frame_valid, frame_ready;
   decision_t queued, decision;
   beat_t frame, network_beat, host_beat;
 
@@ -68,7 +68,7 @@ module ls_output
       .ready_o(queued_ready),
       .data_i (queued),
       .valid_o(decision_valid),
-      .ready_i(decision_taken_o),
+      .ready_i(decision_ready),
       .data_o (decision)
   );
 
@@ -85,11 +85,13 @@ module ls_output
       .data_o (frame)
   );
 
+  assign decision_taken_o = decision_valid && decision_ready;
+
   ls_emit u_emit (
       .clk_i,
       .rst_ni,
       .decision_valid_i(decision_valid),
-      .decision_ready_o(decision_taken_o),
+      .decision_ready_o(decision_ready),
       .decision_i(decision),
       .frame_valid_i(frame_valid),
       .frame_ready_o(frame_ready),

@@ -65,7 +65,8 @@ module ls_window
   logic [15:0] outer_type;
 
   always_comb begin
-    for (int unsigned i = 0; i < WindowBeats - 1; i++) data_d[i] = place_q[i] ? beat_i.data : earlier_q[i];
+    if (SkipsIdle && !valid_d) data_d = '0;
+    else for (int unsigned i = 0; i < WindowBeats - 1; i++) data_d[i] = place_q[i] ? beat_i.data : earlier_q[i];
   end
   // All proofs but that of this module have beats of at least 14 bytes; in that one, the EtherType is in the second beat.
   assign outer_type = be16(data_d[8*12/BeatBits][8*12%BeatBits+:16]);

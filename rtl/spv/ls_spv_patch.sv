@@ -115,7 +115,7 @@ module ls_spv_patch
 
   always_ff @(posedge clk_i) begin
     write_address_q <= write[AddressBits-1:0];
-    written_q <= written;
+    if (!SkipsIdle || item_i.valid) written_q <= written;
   end
 
   ls_ram #(

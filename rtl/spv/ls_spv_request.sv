@@ -77,31 +77,36 @@ module ls_spv_request
   assign count = be32(payload[BodyAt+8*RootsHeadCountAt+:32]);
 
   always_comb begin
-    facts_d.headers = datagram_i.headers;
-    facts_d.reason = datagram_i.reason;
-    facts_d.verdict = datagram_i.verdict;
-    facts_d.is_final = datagram_i.is_final;
-    facts_d.is_paper = datagram_i.payload_bytes == 16'(SpvPaperRequestBytes);
-    for (int unsigned i = 0; i < ZeroParts; i++) facts_d.is_zero[i] = payload[PartBits*i+:PartBits] == '0;
-    facts_d.is_paper_format = paper_format_i;
-    facts_d.is_native = datagram_i.payload_bytes >= 16'(NativeHeaderBytes) &&
-                        be16(payload[8*NativeHeaderMagicAt+:16]) == NativeMagic;
-    facts_d.is_reply = (payload[8*NativeHeaderOpAt+:8] & NativeReplyBit) != '0;
-    facts_d.is_right_version = payload[8*NativeHeaderVersionAt+:8] == NativeVersion;
-    facts_d.is_right_status = payload[8*NativeHeaderStatusAt+:16] == '0;
-    facts_d.is_right_length = 17'(be16(payload[8*NativeHeaderLengthAt+:16])) + 17'(NativeHeaderBytes) ==
-                              17'(datagram_i.payload_bytes);
-    facts_d.is_root = payload[8*NativeHeaderOpAt+:8] == SpvOpRoot && datagram_i.payload_bytes == 16'(RootBytes);
-    for (int unsigned i = 0; i < PaddingParts; i++) facts_d.is_padded[i] = padding[PartBits*i+:PartBits] == '0;
-    facts_d.is_roots = 1'b0;
-    for (int unsigned items = 1; items <= SpvRootsMax; items++) begin
-      if (count == items &&
-          datagram_i.payload_bytes == 16'(NativeHeaderBytes + RootsHeadBytes + RootItemBytes * items)) begin
-        facts_d.is_roots = Roots && payload[8*NativeHeaderOpAt+:8] == SpvOpRoots;
+    if (SkipsIdle && !valid_i) begin
+      facts_d = '0;
+      facts_d.takes_item = 1'b1;
+    end else begin
+      facts_d.headers = datagram_i.headers;
+      facts_d.reason = datagram_i.reason;
+      facts_d.verdict = datagram_i.verdict;
+      facts_d.is_final = datagram_i.is_final;
+      facts_d.is_paper = datagram_i.payload_bytes == 16'(SpvPaperRequestBytes);
+      for (int unsigned i = 0; i < ZeroParts; i++) facts_d.is_zero[i] = payload[PartBits*i+:PartBits] == '0;
+      facts_d.is_paper_format = paper_format_i;
+      facts_d.is_native = datagram_i.payload_bytes >= 16'(NativeHeaderBytes) &&
+                          be16(payload[8*NativeHeaderMagicAt+:16]) == NativeMagic;
+      facts_d.is_reply = (payload[8*NativeHeaderOpAt+:8] & NativeReplyBit) != '0;
+      facts_d.is_right_version = payload[8*NativeHeaderVersionAt+:8] == NativeVersion;
+      facts_d.is_right_status = payload[8*NativeHeaderStatusAt+:16] == '0;
+      facts_d.is_right_length = 17'(be16(payload[8*NativeHeaderLengthAt+:16])) + 17'(NativeHeaderBytes) ==
+                                17'(datagram_i.payload_bytes);
+      facts_d.is_root = payload[8*NativeHeaderOpAt+:8] == SpvOpRoot && datagram_i.payload_bytes == 16'(RootBytes);
+      for (int unsigned i = 0; i < PaddingParts; i++) facts_d.is_padded[i] = padding[PartBits*i+:PartBits] == '0;
+      facts_d.is_roots = 1'b0;
+      for (int unsigned items = 1; items <= SpvRootsMax; items++) begin
+        if (count == items &&
+            datagram_i.payload_bytes == 16'(NativeHeaderBytes + RootsHeadBytes + RootItemBytes * items)) begin
+          facts_d.is_roots = Roots && payload[8*NativeHeaderOpAt+:8] == SpvOpRoots;
+        end
       end
+      facts_d.is_head_padded = payload[BodyAt+:8*RootsHeadCountAt] == '0;
+      facts_d.takes_item = !valid_i || (!facts_d.is_paper && payload[8*NativeHeaderOpAt+:8] == SpvOpRoots);
     end
-    facts_d.is_head_padded = payload[BodyAt+:8*RootsHeadCountAt] == '0;
-    facts_d.takes_item = !valid_i || (!facts_d.is_paper && payload[8*NativeHeaderOpAt+:8] == SpvOpRoots);
   end
 
   always_ff @(posedge clk_i) begin
