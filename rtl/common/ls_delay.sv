@@ -13,6 +13,7 @@ module ls_delay #(
 `else
     parameter Style = "registers",
 `endif
+    parameter int unsigned RamCycles = 6,  // 3 or more
     parameter bit SkipsIdle = 1'b0
 ) (
     input  logic clk_i,
@@ -20,8 +21,6 @@ module ls_delay #(
     input  T     data_i,
     output T     data_o
 );
-
-  localparam int unsigned RamCycles = 6;
 
   if (Style == "ram" && Cycles >= RamCycles) begin : gen_ram
     localparam int unsigned Places = Cycles - 1;

@@ -10,7 +10,9 @@
 module ls_classify
   import ls_pkg::*;
   import ls_pipeline_pkg::*;
-(
+#(
+    parameter int unsigned RamCycles = 6  // see ls_delay
+) (
     input logic clk_i,
     input logic rst_ni,
 
@@ -299,6 +301,7 @@ module ls_classify
   ls_delay #(
       .T(carried_t),
       .Cycles(Stages - 2),
+      .RamCycles(RamCycles),
       .SkipsIdle(SkipsIdle)
   ) u_carried (
       .clk_i,

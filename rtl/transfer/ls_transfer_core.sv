@@ -141,7 +141,10 @@ module ls_transfer_core
   datagram_t datagram;
   request_t request, waiting, queued;
 
-  ls_classify u_classify (
+  // An ECP5 has no registers left for the delay line of this module.
+  ls_classify #(
+      .RamCycles(5)
+  ) u_classify (
       .clk_i,
       .rst_ni,
       .endpoint_i(endpoint),
