@@ -48,7 +48,7 @@ module ls_spv_lookup
     output request_t request_o,
     output block_t block_o,
     output logic is_hit_o,  // the TXID has a line of a valid block
-    output logic is_open_o,  // lease and epoch allowed an answer at the beginning
+    output logic is_open_o,  // the epoch at the beginning, and the lease two cycles before, allowed an answer
     output logic is_same_epoch_o,  // the epoch has not changed since then
     output logic [255:0] tip_hash_o,
     output logic [31:0] tip_height_o,

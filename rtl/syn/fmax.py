@@ -39,7 +39,12 @@ DESIGNS = [
     ("registers", NIC, "ls_registers", ""),
     ("spv core, 256 lines and 16 blocks", SPV, "ls_spv_core", "-G LineBits=8"),
     ("transfer store, 64 buckets", TRANSFER, "ls_transfer_store", "-G BucketBits=6"),
-    ("transfer core, 64 buckets, 64 slots, 16 records", TRANSFER, "ls_transfer_core", "-G BucketBits=6 -G SessionBits=6 -G RecordDepth=16"),
+    (
+        "transfer core, 64 buckets, 64 slots, 16 records",
+        TRANSFER,
+        "ls_transfer_core",
+        "-G BucketBits=6 -G SessionBits=6 -G RecordDepth=16",
+    ),
 ]
 
 

@@ -9,7 +9,7 @@ use std::io;
 /// Maximum number of frames in a batch.
 pub const BATCH: usize = 128;
 /// Room for one frame in a batch, in bytes: an Ethernet frame of 1,514 bytes with a VLAN tag fits.
-const FRAME_ROOM: usize = 2048;
+pub(crate) const FRAME_ROOM: usize = 2048;
 
 /// Service of a NIC. Each design of the RTL has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 use crate::address::{self, InterfaceAddress};
 use crate::error::{RtlError, system};
 use crate::gso::{COMPLETE, VirtioHeader};
+use crate::nic::FRAME_ROOM;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -131,7 +132,7 @@ impl Tap {
     /// # Errors
     /// `WouldBlock` if no frame waits; the system's error.
     pub fn read(&self, frame: &mut [u8]) -> io::Result<usize> {
-        let mut buffer = [0; COMPLETE.len() + 2048];
+        let mut buffer = [0; COMPLETE.len() + FRAME_ROOM];
         let bytes = (&self.file)
             .read(&mut buffer)?
             .saturating_sub(COMPLETE.len())
@@ -151,7 +152,7 @@ impl Tap {
     /// Gives a frame to the kernel with a header that may say how to split it.
     ///
     /// # Errors
-    /// As for [`Tap::write`].
+    /// The system's error, such as EIO while the device is down.
     pub(crate) fn write_with(&self, header: &VirtioHeader, frame: &[u8]) -> io::Result<()> {
         (&self.file)
             .write_vectored(&[IoSlice::new(header), IoSlice::new(frame)])
