@@ -217,8 +217,9 @@ module ls_transfer_execute
   end
 
   // ----------------------------------------------------------------------------- arithmetic (c+3)
-  // Decides everything that needs no sum. The next cycle chooses only between what is prepared here for an operation
-  // that the sums allow (is_failing = 0) and for one that they refuse.
+  // Decides everything that needs no sum and no comparison of numbers. The next cycle chooses only between what is
+  // prepared here for an operation that the sums allow (is_failing = 0), for one that they refuse, and for one that has
+  // been answered before (is_repeated), which changes nothing.
   typedef struct packed {
     cell_t base;               // the source, if no operation changes it
     amount_t balance;          // of the source, if the operation is executed
@@ -229,10 +230,12 @@ module ls_transfer_execute
     logic is_insufficient;     // TRANSFER
     logic is_short;            // TRANSFER: insufficient, or the remaining balance exceeds the format of the reply
     logic is_over;             // the balance of the destination would be too large
-    code_e code;               // if the sums refuse nothing
+    code_e code;               // if the sums refuse nothing, of an operation that is not repeated
     logic is_without_credit;   // a refusal by the sums is not recorded, and answered `busy`
     logic is_forwarded;
-    logic is_repeated;
+    logic is_repeated;         // the number is not larger than the last one of the account
+    logic is_stale;            // of a repeated operation: it is smaller
+    logic is_same_body;        // of a repeated operation: it is the same as the last one
     logic executes;            // an operation with this code changes accounts
     logic pays;                // and is a TRANSFER
     logic writes;              // the operation changes the source
@@ -245,7 +248,7 @@ module ls_transfer_execute
     logic records;
     logic records_failed;
     logic reads;
-    amount_t told;             // balance in the result, if the operation is not executed
+    amount_t told;             // balance in the result, if the operation is neither executed nor repeated
     logic grants;
     logic has_cell;
     amount_t credit_less;
@@ -305,7 +308,9 @@ module ls_transfer_execute
 
     values_d.is_forwarded = is_changing && is_claimed;
     values_d.is_repeated = is_changing && !is_claimed && is_answered;
-    is_plain = !values_d.is_forwarded && !values_d.is_repeated;
+    values_d.is_stale = is_stale;
+    values_d.is_same_body = is_same_body;
+    is_plain = !values_d.is_forwarded;
     // A refusal of a numbered request needs credit.
     is_refusal = is_plain && is_changing && is_numbered;
     values_d.is_without_credit = is_refusal && !has_credit;
@@ -322,10 +327,6 @@ module ls_transfer_execute
 
     values_d.code = early;
     if (is_settled && is_changing && is_numbered && !has_credit) values_d.code = CodeBusy;
-    if (is_changing && is_answered) begin
-      if (is_stale) values_d.code = CodeStaleId;
-      else values_d.code = is_same_body ? source_q.last.code : CodeIdReused;
-    end
     if (is_changing && is_claimed) values_d.code = CodeBusy;
     values_d.executes = is_operation && is_plain && !is_reading && !is_settled;
     values_d.pays = values_d.executes && decoded_q.is_transfer;
@@ -341,7 +342,6 @@ module ls_transfer_execute
     values_d.reads = decoded_q.reads;
     values_d.told = '0;
     if (values_d.reads && !is_settled) values_d.told = source_q.balance;
-    if (values_d.is_repeated && !is_stale && is_same_body) values_d.told = amount_t'(source_q.last.reply);
 
     values_d.sum = sum[AmountBits-1:0];
     values_d.source_version = operand_q.is_new ? version_t'(1) : source_q.version + 1'b1;
@@ -393,8 +393,9 @@ module ls_transfer_execute
   end
 
   // ------------------------------------------------------------------------------- decision (c+4)
-  logic is_failing, is_executed, is_written, is_last;
+  logic is_first, is_failing, is_executed, is_written, is_last;
   code_e code;
+  amount_t told;
   result_t result_d, result_q;
   record_t record_d, record_q;
   cell_t cell_d, cell_q;
@@ -404,17 +405,23 @@ module ls_transfer_execute
 
   // The result, and what happens to the accounts.
   always_comb begin
-    is_failing = values_q.is_short || values_q.is_over;
-    is_executed = values_q.executes && !is_failing;
-    destination_write = values_q.pays && !is_failing;
-    is_written = is_failing ? values_q.writes_failed : values_q.writes;
-    is_last = is_failing ? values_q.numbers_failed : values_q.numbers;
-    source_write = is_failing ? values_q.writes_failed : values_q.stores;
+    is_first = !values_q.is_repeated;
+    is_failing = is_first && (values_q.is_short || values_q.is_over);
+    is_executed = is_first && values_q.executes && !is_failing;
+    destination_write = is_first && values_q.pays && !is_failing;
+    is_written = is_first && (is_failing ? values_q.writes_failed : values_q.writes);
+    is_last = is_first && (is_failing ? values_q.numbers_failed : values_q.numbers);
+    source_write = is_first && (is_failing ? values_q.writes_failed : values_q.stores);
     credit_d = credit_q;
     if (values_q.grants) credit_d = values_q.credit_more;
-    else if (is_failing ? values_q.spends_failed : values_q.spends) credit_d = values_q.credit_less;
+    else if (is_first && (is_failing ? values_q.spends_failed : values_q.spends)) credit_d = values_q.credit_less;
     code = values_q.code;
-    if (is_failing) begin
+    told = values_q.told;
+    if (values_q.is_repeated) begin
+      if (values_q.is_stale) code = CodeStaleId;
+      else code = values_q.is_same_body ? source_q.last.code : CodeIdReused;
+      if (!values_q.is_stale && values_q.is_same_body) told = amount_t'(source_q.last.reply);
+    end else if (is_failing) begin
       if (values_q.is_without_credit) code = CodeBusy;
       else code = values_q.is_insufficient ? CodeInsufficientFunds : CodeOverflow;
     end
@@ -448,8 +455,8 @@ module ls_transfer_execute
     result_d.is_full = operand_q.slot.is_busy;
     result_d.forward = values_q.is_forwarded;
     result_d.repeated = values_q.is_repeated;
-    result_d.recorded = is_failing ? values_q.records_failed : values_q.records;
-    result_d.balance = is_executed ? values_q.balance : values_q.told;
+    result_d.recorded = is_first && (is_failing ? values_q.records_failed : values_q.records);
+    result_d.balance = is_executed ? values_q.balance : told;
     if (destination_write) result_d.destination_balance = values_q.sum;
     if (values_q.reads) begin
       result_d.held = source_q.held_out;

@@ -54,7 +54,7 @@ MUTANTS = [
     (EXECUTE, "destination_next.version = values_q.destination_version;", "", "the payee's version stays"),
     (EXECUTE, "operand_q.found ? source_q.last : '0", "source_q.last", "a new account has an old number"),
     (EXECUTE, "if (operand_q.is_new) values_d.base = '0;", "", "a new account has old contents"),
-    (EXECUTE, "destination_write = values_q.pays && !is_failing;",
+    (EXECUTE, "destination_write = is_first && values_q.pays && !is_failing;",
      "destination_write = operand_q.destination_found && operation.command == CommandTransfer;",
      "a refused TRANSFER pays"),
     (EXECUTE, "destination_found_i ? destination_i : source_i", "destination_i", "ISSUE adds to another account"),
