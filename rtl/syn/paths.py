@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists the longest paths of a placed design, from the SDF file that nextpnr writes.
+
+Paths with the same registers at both ends, apart from their bits, are one group. Without routing, nextpnr predicts the
+delays of wires from their length. Usage: paths.py FILE.sdf [NANOSECONDS]; groups with a path of at least so many
+nanoseconds are listed, by default 8. Each line has the longest path of a group, the number of ends of such paths, and
+the registers.
+"""
+
+import collections
+import pathlib
+import re
+import sys
+
+CLOCKS = {"CLK", "WCK", "CLKA", "CLKB"}
+# The last number of the three that SDF has for a delay is its maximum.
+INTERCONNECT = re.compile(r"\s*\(INTERCONNECT (\S+) (\S+) \(-?\d+:-?\d+:(-?\d+)\)")
+IOPATH = re.compile(r"\s*\(IOPATH (\S+) (\S+) \(-?\d+:-?\d+:(-?\d+)\)")
+SETUPHOLD = re.compile(r"\s*\(SETUPHOLD \(\w+ (\S+)\) \(\w+ \S+\) \(-?\d+:-?\d+:(-?\d+)\)")
+NEVER = -(10**9)
+# What synthesis appends to the name of a register or memory.
+SUFFIX = re.compile(r"_TRELLIS_FF_Q.*|_(DP16KD|DPR16X4|MULT18X18D|LUT4|PFUMX|L6MUX21|CCU2C).*|\$DPRAM.*|_register_\d+$")
+
+
+class Netlist:
+    """Delays in picoseconds between pins, which are named CELL/PORT."""
+
+    def __init__(self, lines):
+        self.wires = collections.defaultdict(list)  # output pin: input pins with delays
+        self.cells = collections.defaultdict(list)  # input pin: output pins with delays
+        self.starts = {}  # output pin of a register: delay from the clock
+        self.setups = {}  # input pin of a register: set-up time
+        cell = ""
+        for line in lines:
+            if found := INTERCONNECT.match(line):
+                source, sink, delay = found.groups()
+                self.wires[source.replace("\\", "")].append((sink.replace("\\", ""), int(delay)))
+            elif found := IOPATH.match(line):
+                source, sink, delay = found.groups()
+                if source in CLOCKS:
+                    self.starts[f"{cell}/{sink}"] = int(delay)
+                else:
+                    self.cells[f"{cell}/{source}"].append((f"{cell}/{sink}", int(delay)))
+            elif found := SETUPHOLD.match(line):
+                self.setups[f"{cell}/{found[1]}"] = int(found[2])
+            elif line.lstrip().startswith("(INSTANCE"):
+                cell = line.strip()[len("(INSTANCE") : -1].strip().replace("\\", "")
+
+    def longest(self) -> list[tuple[int, str, str]]:
+        """Returns delay, first and last pin of the longest path to each input of a register, the longest one first."""
+        waits = collections.Counter(  # number of inputs of an output pin whose delay is not known
+            output for inputs in self.wires.values() for sink, _ in inputs for output, _ in self.cells.get(sink, ())
+        )
+        # A pin that no register leads to, such as that of a constant, comes before all paths.
+        known = {pin: (self.starts.get(pin, NEVER), pin) for pin in {*self.wires, *self.starts} if not waits[pin]}
+        ready, ends = list(known), {}
+        while ready:
+            pin = ready.pop()
+            delay, start = known[pin]
+            for sink, wire in self.wires.get(pin, ()):
+                if sink in self.setups and delay >= 0:
+                    ends[sink] = max(ends.get(sink, (0, "")), (delay + wire + self.setups[sink], start))
+                for output, cell in self.cells.get(sink, ()):
+                    known[output] = max(known.get(output, (NEVER, "")), (delay + wire + cell, start))
+                    waits[output] -= 1
+                    if not waits[output]:
+                        ready.append(output)
+        return sorted(((delay, start, sink) for sink, (delay, start) in ends.items()), reverse=True)
+
+
+def group(pin: str) -> str:
+    """Returns the register or memory of a pin, without the number of the bit."""
+    cell, port = pin.rsplit("/", 1)
+    name = re.sub(r"_held_\d+$", "_held", SUFFIX.sub("", cell))
+    name = re.sub(r"\.\d+(\.\d+)*$", "", re.sub(r"\[\d+\]", "[]", name))
+    return name if port in {"DI", "M", "Q", "F", "LSR"} else f"{name}/{re.sub(r'[0-9]+$', '', port)}"
+
+
+def report(sdf: pathlib.Path, at_least_ns: float = 8.0) -> str:
+    with sdf.open() as lines:
+        ends = Netlist(lines).longest()
+    late = [end for end in ends if end[0] >= 1000 * at_least_ns]
+    groups = collections.defaultdict(list)
+    for delay, start, sink in late:
+        groups[group(start), group(sink)].append(delay)
+    lines = [f"{len(late)} of {len(ends)} ends of paths at {at_least_ns} ns or later"]
+    for (start, sink), delays in sorted(groups.items(), key=lambda item: -max(item[1])):
+        lines.append(f"{max(delays) / 1000:6.2f} ns {len(delays):5}  {start} -> {sink}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(report(pathlib.Path(sys.argv[1]), *map(float, sys.argv[2:])))
