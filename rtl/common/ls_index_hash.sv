@@ -58,6 +58,7 @@ module ls_index_hash (
     return {parts.low[31:16] + parts.cross_1 + parts.cross_2, parts.low[15:0]};
   endfunction
 
+  logic [191:0] key_q;  // key_i may come from far away
   logic [1:0][31:0] low_q, high_q;
   parts_t [1:0] parts_q;
   logic [1:0][63:0] product_q;
@@ -68,12 +69,13 @@ module ls_index_hash (
   logic [1:0][31:0] cross_q;
   logic [63:0] multiplier;
 
-  assign multiplier = key_i[191:128];
+  assign multiplier = key_q[191:128];
 
   always_ff @(posedge clk_i) begin
+    key_q <= key_i;
     for (int unsigned i = 0; i < 2; i++) begin
-      low_q[i] <= words_i[64*i+:32] + key_i[64*i+:32];
-      high_q[i] <= words_i[64*i+32+:32] + key_i[64*i+32+:32];
+      low_q[i] <= words_i[64*i+:32] + key_q[64*i+:32];
+      high_q[i] <= words_i[64*i+32+:32] + key_q[64*i+32+:32];
       parts_q[i] <= multiply(low_q[i], high_q[i]);
       product_q[i] <= add(parts_q[i]);
     end

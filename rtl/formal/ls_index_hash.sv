@@ -13,7 +13,9 @@ module ls_index_hash (
     output logic [63:0] hash_o
 );
 
-  logic [2:0] bits;
+  logic [2:0] bits, key_q;
+
+  always_ff @(posedge clk_i) key_q <= key_i[63:61];
 
   ls_delay #(
       .T(logic [2:0]),
@@ -21,7 +23,7 @@ module ls_index_hash (
   ) u_delay (
       .clk_i,
       .valid_i(1'b1),
-      .data_i(key_i[63:61] ^ words_i[2:0]),
+      .data_i(key_q ^ words_i[2:0]),
       .data_o(bits)
   );
 

@@ -2,7 +2,7 @@
 //
 // Proof of ls_barrier in ls_spv_commands without External: a barrier completes once, with its index, not before all
 // frames have passed that were accepted before it; no command is taken meanwhile. Frames that are accepted later than
-// two cycles after the barrier do not delay it: it completes at most three cycles after all earlier ones have passed.
+// three cycles after the barrier do not delay it: it completes at most three cycles after all earlier ones have passed.
 //
 // Assumed: accepted_i and passed_i rise by at most one in a cycle, are 0 after a reset, and never differ by more than
 // 1,000 frames; passed_i is never ahead of accepted_i.
@@ -72,10 +72,10 @@ module ls_spv_barrier_proof
     end
   end
 
-  // A barrier was taken and is not complete; it was taken in the last cycle, or in the one before.
-  logic is_open_q, is_taken_q, is_late_q;
+  // A barrier was taken and is not complete; it was taken in the last cycle, in the one before, or in that before.
+  logic is_open_q, is_taken_q, is_set_q, is_late_q;
   logic [31:0] index_q, barrier_q;
-  // Frames that were accepted before the barrier, or until two cycles after it, and have not passed.
+  // Frames that were accepted before the barrier, or until three cycles after it, and have not passed.
   logic [15:0] ahead, ahead_q, late, late_q;
   logic [1:0] waited_q;  // cycles in which no frame of `late` was left
   logic has_passed;
@@ -89,11 +89,13 @@ module ls_spv_barrier_proof
     if (!rst_ni) begin
       is_open_q <= 1'b0;
       is_taken_q <= 1'b0;
+      is_set_q <= 1'b0;
       is_late_q <= 1'b0;
       waited_q  <= '0;
     end else begin
       is_taken_q <= take;
-      is_late_q <= is_taken_q;
+      is_set_q <= is_taken_q;
+      is_late_q <= is_set_q;
       ahead_q <= ahead;
       late_q <= late;
       if (take) begin
@@ -103,7 +105,7 @@ module ls_spv_barrier_proof
         waited_q <= '0;
       end else begin
         if (ready) is_open_q <= 1'b0;
-        if (is_open_q && !is_taken_q && late == 0) waited_q <= waited_q + 2'd1;
+        if (is_open_q && !is_taken_q && !is_set_q && late == 0) waited_q <= waited_q + 2'd1;
       end
     end
   end
@@ -125,14 +127,17 @@ module ls_spv_barrier_proof
     if (!is_first_q && was_reset_q) assert (ready && barrier == '0 && !is_open_q);
     if (!is_first_q && !was_reset_q) begin
       assert (u_dut.kind_q.is_barrier == (u_dut.command_q.op == CommandBarrier));
-      assert (is_taken_q == (u_dut.valid_q && u_dut.kind_q.is_barrier) && is_late_q == u_dut.select_q.barrier);
-      assert (2'(u_dut.barrier_pending) + 2'(is_taken_q) + 2'(is_late_q) == 2'(is_open_q && !ready));
-      if (is_open_q && !ready && !is_taken_q) assert (ahead <= late && late <= 16'd1000);
-      if (is_taken_q) assert (ahead <= accepted_i - passed_i && u_dut.command_q.index == index_q && waited_q == 0);
+      assert (is_taken_q == (u_dut.valid_q && u_dut.kind_q.is_barrier) && is_set_q == u_dut.select_q.barrier);
+      assert (is_late_q == u_dut.u_barrier.is_set_q && (!is_late_q || u_dut.barrier_pending));
+      assert (2'(u_dut.barrier_pending) + 2'(is_taken_q) + 2'(is_set_q) == 2'(is_open_q && !ready));
+      if (is_open_q && !ready && !is_taken_q && !is_set_q) assert (ahead <= late && late <= 16'd1000);
+      if (is_taken_q || is_set_q) assert (ahead <= accepted_i - passed_i && waited_q == 0);
+      if (is_taken_q) assert (u_dut.command_q.index == index_q);
       if (!u_dut.barrier_pending) assert (!u_dut.u_barrier.has_passed_q);
-      if (is_late_q) assert (u_dut.selected_q.index == index_q && waited_q == 0);
-      if (u_dut.barrier_pending) begin
-        assert (u_dut.u_barrier.index_q == index_q);
+      if (is_set_q) assert (u_dut.selected_q.index == index_q);
+      if (u_dut.barrier_pending) assert (u_dut.u_barrier.index_q == index_q);
+      if (is_late_q) assert (waited_q == 0 && !u_dut.u_barrier.has_passed_q);
+      if (u_dut.barrier_pending && !is_late_q) begin
         assert (late == (difference[15] ? 16'd0 : difference));
         if (u_dut.u_barrier.has_passed_q) begin
           assert (ahead_q == 0 && late == 0 && waited_q <= 2'd2 && (difference == 0 || difference >= 16'hfffe));

@@ -69,8 +69,10 @@ module ls_classify
     logic is_native_magic;
     logic is_port;  // the service's port
     logic is_port_refused;
-    logic is_source_special;  // a source that is never answered
-    logic is_source_loopback;
+    logic is_source_special;  // a source that is never answered, apart from address 0
+    logic is_source_v4_loopback;
+    logic [3:0] is_source_zero;  // bytes 0 to 3, 4 to 7, 8 to 11, 12 to 14
+    logic [1:0] source_end;  // byte 15 is 0, is 1
     logic [RegisterV4Count-1:0] v4_answered;
     logic [RegisterV4Count-1:0] v4_own;
     logic [RegisterV4Count-1:0] v4_broadcast;
@@ -260,14 +262,17 @@ module ls_classify
               endpoint_i.v6[i][V6PartBits*part+:V6PartBits] == l4_q.source[V6PartBits*part+:V6PartBits];
         end
       end
-      // The address of IPv4 has zeros above, so both kinds share the comparison with 0.
       if (l4_q.is_v6) begin
-        compared_d.is_source_special  = l4_q.source == '0 || l4_q.source[7:0] == 8'hff;
-        compared_d.is_source_loopback = l4_q.source == {8'd1, 120'd0};
+        compared_d.is_source_special = l4_q.source[7:0] == 8'hff;
+        compared_d.is_source_v4_loopback = 1'b0;
       end else begin
-        compared_d.is_source_special  = l4_q.source == '0 || v4_source[7:4] == 4'he || (&v4_source);
-        compared_d.is_source_loopback = v4_source[7:0] == 8'd127;
+        compared_d.is_source_special = v4_source[7:4] == 4'he || (&v4_source);
+        compared_d.is_source_v4_loopback = v4_source[7:0] == 8'd127;
       end
+      // The address of IPv4 has zeros above, so both kinds share the comparison with 0.
+      for (int unsigned i = 0; i < 3; i++) compared_d.is_source_zero[i] = l4_q.source[32*i+:32] == '0;
+      compared_d.is_source_zero[3] = l4_q.source[96+:24] == '0;
+      compared_d.source_end = {l4_q.source[127:120] == 8'd1, l4_q.source[127:120] == 8'd0};
       if (l4_q.is_multicast_source) compared_d.is_source_special = 1'b1;
       compared_d.ttl = l4_q.ttl;
       compared_d.udp_bytes = udp_bytes;
@@ -313,7 +318,7 @@ module ls_classify
   // ---- stage 4 ----
 
   always_comb begin
-    logic is_own, is_answered;
+    logic is_own, is_answered, is_unspecified, is_loopback;
     logic [RegisterV6Count-1:0] v6_own, v6_answered;
     for (int unsigned i = 0; i < RegisterV6Count; i++) begin
       v6_own[i] = &compared_q.v6_own[i];
@@ -323,6 +328,8 @@ module ls_classify
       checked_d = '0;
       is_own = 1'b0;
       is_answered = 1'b0;
+      is_unspecified = 1'b0;
+      is_loopback = 1'b0;
     end else begin
       is_own = compared_q.is_v6 ? |v6_own : |compared_q.v4_own;
       is_answered = compared_q.is_v6 ? |v6_answered : |compared_q.v4_answered;
@@ -330,8 +337,11 @@ module ls_classify
           compared_q.udp_bytes <= compared_q.bytes && compared_q.ip_bytes == 17'(compared_q.ip_payload_bytes);
       checked_d.is_for_service = compared_q.is_port && compared_q.is_own_mac && is_answered;
       checked_d.is_port_refused = compared_q.is_port_refused;
-      checked_d.is_source_refused = compared_q.is_source_special || (!compared_q.is_v6 && |compared_q.v4_broadcast) ||
-                                    (!endpoint_i.loopback && (compared_q.is_source_loopback || is_own));
+      is_unspecified = &compared_q.is_source_zero && compared_q.source_end[0];
+      is_loopback = compared_q.is_source_v4_loopback || (&compared_q.is_source_zero && compared_q.source_end[1]);
+      checked_d.is_source_refused = compared_q.is_source_special || is_unspecified ||
+                                    (!compared_q.is_v6 && |compared_q.v4_broadcast) ||
+                                    (!endpoint_i.loopback && (is_loopback || is_own));
       checked_d.is_native = compared_q.udp_bytes >= 16'(UdpBytes + NativeHeaderBytes) && compared_q.is_native_magic;
       checked_d.ttl = compared_q.ttl;
       checked_d.udp_bytes = compared_q.udp_bytes;

@@ -4,8 +4,9 @@
 // and ls_window.
 //
 // Interface: s_axis is the AXI-Stream of the network. Each beat is also given out by beat_valid_o and beat_o, without
-// back-pressure; begins_o is 1 with the first beat of a frame. window_o is the output of ls_window, one for each frame. The input stops while the queue is full, or
-// while more than Frames - 4 frames have had their window and wait for decision_taken_i.
+// back-pressure; begins_o is 1 with the first beat of a frame. window_o is the output of ls_window, one for each frame.
+// The input stops during a reset, while the queue is full, and while more than Frames - 4 frames have had their window
+// and wait for decision_taken_i.
 // Latency: one cycle to beat_o, two to the window. Throughput: one beat in each cycle.
 
 module ls_input
@@ -59,7 +60,7 @@ module ls_input
       begins_q <= 1'b0;
       is_begun_q <= 1'b0;
       open_q <= '0;
-      is_open_q <= 1'b1;
+      is_open_q <= 1'b0;
     end else begin
       valid_q <= takes;
       begins_q <= takes && !is_begun_q;

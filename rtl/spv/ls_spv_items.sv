@@ -31,8 +31,13 @@ module ls_spv_items
   localparam int unsigned Lanes = BeatBytes / LaneBytes;
   // First byte of an item that ends at byte LastAt of a beat, counted from the beginning of the second beat before it.
   localparam int unsigned FirstAt = 2 * BeatBytes + LastAt + 1 - RootItemBytes;
-  localparam int unsigned AlignedBits = 8 * (RootItemBytes + BeatBytes - LaneBytes);
+  localparam int unsigned FineLanes = 4;
+  localparam int unsigned CoarsePlaces = 2 * Lanes / FineLanes;
+  localparam int unsigned AlignedBits = 8 * (RootItemBytes + LaneBytes * (FineLanes - 1));
   localparam int unsigned DelayCycles = 4;
+  localparam int unsigned PartBits = 16;  // of the comparison with zero
+  localparam int unsigned RestAt = 8 * RootItemBlockHashAt;  // all bytes of a request's item after the TXID are zero
+  localparam int unsigned RestParts = (ItemBits - RestAt) / PartBits;
   localparam int unsigned PositionBits = $clog2(4 * BeatBytes);
 
   // ---- position in the frame ----
@@ -98,17 +103,25 @@ module ls_spv_items
 
   logic [3*BeatBits-1:0] bytes_q;  // of the last three beats
   item_t [2:0] found_q;
-  logic [$clog2(BeatBytes)-1:0] at_q;
-  logic [$clog2(Lanes)-1:0] lane_q;
+  // Place of the item in bytes_q: in multiples of FineLanes lanes, with or without four bytes more, and then in lanes.
+  // In each of them, one bit is 1.
+  logic [CoarsePlaces-1:0] coarse_q;
+  logic [1:0][FineLanes-1:0] fine_q;
   logic [AlignedBits-1:0] aligned_q;
+  logic [AlignedBits-1:0] aligned_d;
   logic [ItemBits-1:0] whole_d, whole_q;
-  item_t complete_q;
+  item_t complete_q, checked_q;
+  logic [RestParts-1:0] is_zero_q;
   logic [255:0] txid_q;
 
   always_comb begin
+    aligned_d = '0;
+    for (int unsigned i = 0; i < CoarsePlaces; i++) begin
+      if (coarse_q[i]) aligned_d |= bytes_q[8*(FirstAt+4*(i%2)+LaneBytes*FineLanes*(i/2))+:AlignedBits];
+    end
     whole_d = '0;
-    for (int unsigned lane = 0; lane < Lanes; lane++) begin
-      if (lane_q == ($clog2(Lanes))'(lane)) whole_d = aligned_q[8*LaneBytes*lane+:ItemBits];
+    for (int unsigned i = 0; i < FineLanes; i++) begin
+      if (fine_q[1][i]) whole_d |= aligned_q[8*LaneBytes*i+:ItemBits];
     end
   end
 
@@ -120,14 +133,15 @@ module ls_spv_items
     found_q[0].is_v6 <= is_v6_q;
     found_q[0].is_vlan <= is_vlan_q;
     found_q[0].is_clean <= 1'b0;
-    at_q <= end_q[$clog2(BeatBytes)-1:0];
-    aligned_q <= at_q[2] ? bytes_q[8*(FirstAt+4)+:AlignedBits] : bytes_q[8*FirstAt+:AlignedBits];
-    lane_q <= at_q[$clog2(BeatBytes)-1:$clog2(LaneBytes)];
+    coarse_q <= CoarsePlaces'(1'b1) << {end_q[$clog2(BeatBytes)-1:$clog2(LaneBytes*FineLanes)], end_q[2]};
+    fine_q <= {fine_q[0], FineLanes'(1'b1) << end_q[$clog2(LaneBytes)+:$clog2(FineLanes)]};
+    aligned_q <= aligned_d;
     whole_q <= whole_d;
     found_q[2:1] <= found_q[1:0];
     complete_q <= found_q[2];
-    // All bytes of a request's item after the TXID are zero.
-    complete_q.is_clean <= whole_q[ItemBits-1:8*RootItemBlockHashAt] == '0;
+    for (int unsigned i = 0; i < RestParts; i++) is_zero_q[i] <= whole_q[RestAt+PartBits*i+:PartBits] == '0;
+    checked_q <= complete_q;
+    checked_q.is_clean <= &is_zero_q;
     txid_q <= whole_q[8*RootItemRootAt+:256];
   end
 
@@ -135,11 +149,11 @@ module ls_spv_items
 
   ls_delay #(
       .T(item_t),
-      .Cycles(DelayCycles)
+      .Cycles(DelayCycles - 1)
   ) u_item_delay (
       .clk_i,
       .valid_i(1'b1),
-      .data_i(complete_q),
+      .data_i(checked_q),
       .data_o(item_o)
   );
 

@@ -7,7 +7,8 @@
 // Interface: one datagram in each cycle, no back-pressure. Each datagram gives exactly one request, in order.
 // item_txid_i is the TXID of an item of `roots` that was completed by the beat of this cycle's datagram, or by a beat
 // without one. It goes on as txid_o unless the datagram has a TXID of its own.
-// Latency: two cycles: the first one compares the parts of the payload, the second one decides.
+// Latency: two cycles. The first one compares parts of the payload, the second one joins the comparisons. The outcome
+// follows from the registers of the second one without another register, so the next module must have one.
 
 module ls_spv_request
   import ls_pkg::*;
@@ -34,11 +35,12 @@ module ls_spv_request
 
   localparam int unsigned BodyAt = 8 * NativeHeaderBytes;
   // Long comparisons with zero are made by parts, which the second cycle joins.
-  localparam int unsigned PartBits = 64;
+  localparam int unsigned PartBits = 16;
   localparam int unsigned ZeroParts = 256 / PartBits;
   localparam int unsigned PaddingAt = BodyAt + 8 * RootReplyBlockHashAt;
   localparam int unsigned PaddingBits = 8 * (RootReplyBytes - RootReplyBlockHashAt);
   localparam int unsigned PaddingParts = (PaddingBits + PartBits - 1) / PartBits;
+  localparam int unsigned HeadParts = 8 * RootsHeadCountAt / PartBits;
 
   // What is known about a datagram.
   typedef struct packed {
@@ -47,7 +49,6 @@ module ls_spv_request
     verdict_e verdict;
     logic is_final;
     logic is_paper;
-    logic [ZeroParts-1:0] is_zero;  // the TXID in the paper's format, by parts
     logic is_paper_format;  // is accepted
     logic is_native;
     logic is_reply;
@@ -55,20 +56,22 @@ module ls_spv_request
     logic is_right_status;
     logic is_right_length;
     logic is_root;
-    logic [PaddingParts-1:0] is_padded;  // all bytes of the body after the TXID are zero, by parts
     logic is_roots;
-    logic is_head_padded;  // all bytes of the head of `roots` before the count are zero
-    logic takes_item;  // the TXID is that of an item
   } facts_t;
 
-  facts_t facts_d, facts_q;
+  facts_t facts_d, facts_q, joined_q;
+  // Comparisons with zero by parts, and whole.
+  logic [ZeroParts-1:0] is_zero_part_q;  // the TXID in the paper's format
+  logic [PaddingParts-1:0] is_padded_part_q;  // the bytes of the body after the TXID
+  logic [HeadParts-1:0] is_head_part_q;  // the head of `roots` before the count
+  logic is_zero_q, is_padded_q, is_head_padded_q;
+  logic takes_item_d, takes_item_q;  // the TXID is that of an item
   logic valid_q, looks_up_q;
   logic [31:0] count;
   logic [8*RootBytes-1:0] payload;
   logic [PartBits*PaddingParts-1:0] padding;
   logic [BodyAt+255:0] begin_q;  // of the payload
   logic [255:0] item_txid_q, txid_d;
-  request_t request_d;
 
   // ---- comparisons ----
 
@@ -79,14 +82,13 @@ module ls_spv_request
   always_comb begin
     if (SkipsIdle && !valid_i) begin
       facts_d = '0;
-      facts_d.takes_item = 1'b1;
+      takes_item_d = 1'b1;
     end else begin
       facts_d.headers = datagram_i.headers;
       facts_d.reason = datagram_i.reason;
       facts_d.verdict = datagram_i.verdict;
       facts_d.is_final = datagram_i.is_final;
       facts_d.is_paper = datagram_i.payload_bytes == 16'(SpvPaperRequestBytes);
-      for (int unsigned i = 0; i < ZeroParts; i++) facts_d.is_zero[i] = payload[PartBits*i+:PartBits] == '0;
       facts_d.is_paper_format = paper_format_i;
       facts_d.is_native = datagram_i.payload_bytes >= 16'(NativeHeaderBytes) &&
                           be16(payload[8*NativeHeaderMagicAt+:16]) == NativeMagic;
@@ -96,7 +98,6 @@ module ls_spv_request
       facts_d.is_right_length = 17'(be16(payload[8*NativeHeaderLengthAt+:16])) + 17'(NativeHeaderBytes) ==
                                 17'(datagram_i.payload_bytes);
       facts_d.is_root = payload[8*NativeHeaderOpAt+:8] == SpvOpRoot && datagram_i.payload_bytes == 16'(RootBytes);
-      for (int unsigned i = 0; i < PaddingParts; i++) facts_d.is_padded[i] = padding[PartBits*i+:PartBits] == '0;
       facts_d.is_roots = 1'b0;
       for (int unsigned items = 1; items <= SpvRootsMax; items++) begin
         if (count == items &&
@@ -104,8 +105,7 @@ module ls_spv_request
           facts_d.is_roots = Roots && payload[8*NativeHeaderOpAt+:8] == SpvOpRoots;
         end
       end
-      facts_d.is_head_padded = payload[BodyAt+:8*RootsHeadCountAt] == '0;
-      facts_d.takes_item = !valid_i || (!facts_d.is_paper && payload[8*NativeHeaderOpAt+:8] == SpvOpRoots);
+      takes_item_d = !valid_i || (!facts_d.is_paper && payload[8*NativeHeaderOpAt+:8] == SpvOpRoots);
     end
   end
 
@@ -118,47 +118,20 @@ module ls_spv_request
     looks_up_q <= valid_i || item_valid_i;
     if (!SkipsIdle || valid_i || item_valid_i) begin
       facts_q <= facts_d;
+      takes_item_q <= takes_item_d;
+      for (int unsigned i = 0; i < ZeroParts; i++) is_zero_part_q[i] <= payload[PartBits*i+:PartBits] == '0;
+      for (int unsigned i = 0; i < PaddingParts; i++) is_padded_part_q[i] <= padding[PartBits*i+:PartBits] == '0;
+      for (int unsigned i = 0; i < HeadParts; i++) is_head_part_q[i] <= payload[BodyAt+PartBits*i+:PartBits] == '0;
       begin_q <= payload[BodyAt+255:0];
       item_txid_q <= item_txid_i;
     end
   end
 
-  // ---- decision ----
+  // ---- the whole ----
 
   always_comb begin
     txid_d = facts_q.is_paper ? begin_q[255:0] : begin_q[BodyAt+:256];
-    if (facts_q.takes_item) txid_d = item_txid_q;
-  end
-
-  always_comb begin
-    request_d.headers = facts_q.headers;
-    request_d.is_native = !facts_q.is_paper;
-    request_d.reason = facts_q.reason;
-    request_d.outcome = OutcomeHit;
-    if (facts_q.is_final) begin
-      request_d.outcome = facts_q.verdict == VerdictDrop ? OutcomeDrop : OutcomeForward;
-    end else if (facts_q.is_paper) begin
-      // A TXID of zeros is the paper's reply "unknown".
-      if (&facts_q.is_zero) begin
-        request_d.outcome = OutcomeDrop;
-        request_d.reason  = DropNotARequest;
-      end else if (!facts_q.is_paper_format) begin
-        request_d.outcome = OutcomeDrop;
-        request_d.reason  = DropPaperRefused;
-      end
-    end else if (!facts_q.is_native) begin
-      request_d.outcome = OutcomeDrop;
-      request_d.reason  = DropNotARequest;
-    end else if (facts_q.is_reply) begin
-      request_d.outcome = OutcomeDrop;
-      request_d.reason  = DropReplyBit;
-    end else if (!facts_q.is_right_version || !facts_q.is_right_status || !facts_q.is_right_length) begin
-      request_d.outcome = OutcomeHost;
-    end else if (facts_q.is_roots && facts_q.is_head_padded) begin
-      request_d.outcome = OutcomeRoots;
-    end else if (!facts_q.is_root || !(&facts_q.is_padded)) begin
-      request_d.outcome = OutcomeHost;
-    end
+    if (takes_item_q) txid_d = item_txid_q;
   end
 
   always_ff @(posedge clk_i) begin
@@ -168,8 +141,46 @@ module ls_spv_request
 
   always_ff @(posedge clk_i) begin
     looks_up_o <= looks_up_q;
-    if (!SkipsIdle || valid_q) request_o <= request_d;
+    if (!SkipsIdle || valid_q) begin
+      joined_q <= facts_q;
+      is_zero_q <= &is_zero_part_q;
+      is_padded_q <= &is_padded_part_q;
+      is_head_padded_q <= &is_head_part_q;
+    end
     if (!SkipsIdle || looks_up_q) txid_o <= txid_d;
+  end
+
+  // ---- decision ----
+
+  always_comb begin
+    request_o.headers = joined_q.headers;
+    request_o.is_native = !joined_q.is_paper;
+    request_o.reason = joined_q.reason;
+    request_o.outcome = OutcomeHit;
+    if (joined_q.is_final) begin
+      request_o.outcome = joined_q.verdict == VerdictDrop ? OutcomeDrop : OutcomeForward;
+    end else if (joined_q.is_paper) begin
+      // A TXID of zeros is the paper's reply "unknown".
+      if (is_zero_q) begin
+        request_o.outcome = OutcomeDrop;
+        request_o.reason  = DropNotARequest;
+      end else if (!joined_q.is_paper_format) begin
+        request_o.outcome = OutcomeDrop;
+        request_o.reason  = DropPaperRefused;
+      end
+    end else if (!joined_q.is_native) begin
+      request_o.outcome = OutcomeDrop;
+      request_o.reason  = DropNotARequest;
+    end else if (joined_q.is_reply) begin
+      request_o.outcome = OutcomeDrop;
+      request_o.reason  = DropReplyBit;
+    end else if (!joined_q.is_right_version || !joined_q.is_right_status || !joined_q.is_right_length) begin
+      request_o.outcome = OutcomeHost;
+    end else if (joined_q.is_roots && is_head_padded_q) begin
+      request_o.outcome = OutcomeRoots;
+    end else if (!joined_q.is_root || !is_padded_q) begin
+      request_o.outcome = OutcomeHost;
+    end
   end
 
 endmodule
