@@ -2,14 +2,16 @@
 //
 // Proof of the bytes of a reply in ls_emit, at full width: addresses and ports are exchanged; hop limit, checksums,
 // reply bit and the payload words that the mask names are those of the decision; every other byte is unchanged.
+// The decision is not patched, whatever patch is there; ls_emit_proof shows that a patch replaces words of the frame
+// before this rewriting.
 //
 // Assumed: the mask names no word before the payload, nor the operation of the native format (ls_spv_reply gives only
 // such masks).
 //
-// The statements are about one cycle and all states, so one step is a complete proof: the register between the first two
-// stages of the module holds what the first one has given it, so the second stage is assumed to work on the output of
-// the first. There is one instance of the module for each kind of reply, and one run
-// for each beat, so that the solver has simple cases. The offsets are those of Ethernet, 802.1Q, IPv4, IPv6 and UDP.
+// The statements are about one cycle and all states, so one step is a complete proof: the registers between the first
+// three stages of the module hold what the stage before them has given them, so each of these stages is assumed to work
+// on the output of the one before. There is one instance of the module for each kind of reply, and one run for each
+// beat, so that the solver has simple cases. The offsets are those of Ethernet, 802.1Q, IPv4, IPv6 and UDP.
 
 module ls_emit_bytes_proof
   import ls_pkg::*;
@@ -20,7 +22,9 @@ module ls_emit_bytes_proof
     input logic clk_i,
 
     input decision_t decision_i,
-    input beat_t frame_i
+    input beat_t frame_i,
+    input logic patch_valid_i,
+    input patch_t patch_i
 );
 
   for (genvar kind = 0; kind < 8; kind++) begin : gen_kind
@@ -41,6 +45,7 @@ module ls_emit_bytes_proof
       decision.is_v6 = IsV6;
       decision.is_vlan = IsVlan;
       decision.is_native = IsNative;
+      decision.is_patched = 1'b0;
       // No word before the payload.
       for (int unsigned i = 0; i < (Payload - 42) / 2; i++) decision.mask[i] = 1'b0;
       if (IsNative) decision.mask[(Payload-42)/2+1] = 1'b0;
@@ -55,6 +60,9 @@ module ls_emit_bytes_proof
         .frame_valid_i(1'b1),
         .frame_ready_o(),
         .frame_i,
+        .patch_valid_i,
+        .patch_ready_o(),
+        .patch_i,
         .network_valid_o(),
         .network_ready_i(1'b1),
         .network_o(),
@@ -67,10 +75,11 @@ module ls_emit_bytes_proof
 
     logic [BeatBits-1:0] old_data, new_data;
     assign old_data = frame_i.data;
-    assign new_data  = u_dut.rewritten.beat.data;
+    assign new_data = u_dut.rewritten.beat.data;
 
     always_comb begin
       assume (u_dut.place_q == 5'd1 << Beat);
+      assume (u_dut.joined_q == u_dut.joined_d);
       assume (u_dut.chosen_q == u_dut.chosen);
       assert (u_dut.rewritten.beat.last == frame_i.last && u_dut.rewritten.beat.keep == frame_i.keep);
       if (Beat == 0) begin

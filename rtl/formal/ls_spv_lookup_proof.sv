@@ -66,6 +66,7 @@ module ls_spv_lookup_proof
 
   control_t control;
   block_t block, block_out;
+  logic is_roots;
   request_t request, request_out;
   logic valid_out, is_hit, is_open, is_same_epoch;
   logic [255:0] tip_hash;
@@ -119,6 +120,7 @@ module ls_spv_lookup_proof
       .txid_i(txid_of(txid_i)),
       .valid_o(valid_out),
       .request_o(request_out),
+      .is_roots_o(is_roots),
       .block_o(block_out),
       .is_hit_o(is_hit),
       .is_open_o(is_open),
@@ -312,6 +314,7 @@ module ls_spv_lookup_proof
       if (valid_out) begin
         assert (request_out.is_native == done.request[0] && request_out.headers.is_v6 == done.request[1]);
         assert (request_out.headers.ttl[0] == done.request[2] && request_out.outcome == done.expected);
+        assert (is_roots == (done.expected == OutcomeRoots));
         if (request_out.outcome == OutcomeHit) begin
           assert (!done.has_new_epoch);
           assert (block_out.generation[1:0] == done.block.generation && block_out.height[0] == done.block.content[0]);

@@ -2,11 +2,15 @@
 //
 // Proof of the queue of answers in ls_spv_patch, with a RAM of 4 answers: of the answers that were kept,
 // none is lost, doubled, reordered or changed, and an answer that was not kept is never used. The proof follows one
-// answer, which mark_i chooses freely. A kept answer is at the output after at most five cycles without one.
+// answer, which mark_i chooses freely. A kept answer is at the output of the queue after at most five cycles without
+// one. After an answer that is not the last one of its frame, the next one is in the register behind the queue without a
+// pause, whatever pauses there are at the output.
 //
-// Assumed: the RAM has a place for each answer that is stored.
+// Assumed: the RAM has a place for each answer that is stored; answers are kept only when the last one of their frame
+// was stored or comes in the same cycle.
 //
-// Narrow: the flag and the head of an answer are compared, and the lowest bit of its height, its block hash and its root.
+// Narrow: the flag and the head of an answer are compared, and the lowest bit of its height, its block hash and its
+// root.
 
 module ls_spv_patch_answers_proof
   import ls_pkg::*;
@@ -21,11 +25,7 @@ module ls_spv_patch_answers_proof
     input block_t block_i,
     input logic keep_i,
 
-    input logic decision_valid_i,
-    input logic is_roots_i,
-    input logic frame_valid_i,
-    input beat_t frame_i,
-    input logic frame_ready_i
+    input logic patch_ready_i
 );
 
   localparam int unsigned Depth = 4;
@@ -38,8 +38,8 @@ module ls_spv_patch_answers_proof
     return {of[551:544], of[512], of[256], of[0]};
   endfunction
 
-  logic unused_frame_ready, unused_frame_valid;
-  beat_t unused_frame;
+  logic unused_patch_valid;
+  patch_t unused_patch;
 
   ls_spv_patch #(
       .Depth(Depth)
@@ -49,15 +49,9 @@ module ls_spv_patch_answers_proof
       .item_i,
       .block_i,
       .keep_i,
-      .decision_valid_i,
-      .decision_ready_o(),
-      .is_roots_i,
-      .frame_valid_i,
-      .frame_ready_o(unused_frame_ready),
-      .frame_i,
-      .frame_valid_o(unused_frame_valid),
-      .frame_ready_i,
-      .frame_o(unused_frame)
+      .patch_valid_o(unused_patch_valid),
+      .patch_ready_i,
+      .patch_o(unused_patch)
   );
 
   // ---- reference ----
@@ -109,6 +103,33 @@ module ls_spv_patch_answers_proof
     end
   end
 
+  // ---- answers without a pause ----
+
+  // The answer that was stored last was the last one of its frame.
+  logic stored_last_q;
+  // The answer that was fetched last, or came last to the second register of the RAM, to the queue, to u_answer, or to
+  // the patches, was not the last one of its frame.
+  logic fetch_goes_on_q, ram_goes_on_q, ahead_goes_on_q, answer_goes_on_q, patch_goes_on_q;
+
+  // Returns whether the answer at an address of the RAM is the last one of its frame.
+  function automatic logic is_last_at(input logic [1:0] address);
+    if (u_dut.is_written_q && u_dut.write_address_q == address) return u_dut.written_q.is_last;
+    return u_dut.u_ram.memory[address][551];
+  endfunction
+
+  always_ff @(posedge clk_i) begin
+    if (item_i.valid) stored_last_q <= item_i.is_last;
+    if (!rst_ni) begin
+      {fetch_goes_on_q, ram_goes_on_q, ahead_goes_on_q, answer_goes_on_q, patch_goes_on_q} <= '0;
+    end else begin
+      if (u_dut.fetch) fetch_goes_on_q <= !is_last_at(u_dut.read_q[1:0]);
+      if (u_dut.fetched_q[0]) ram_goes_on_q <= !u_dut.u_ram.read_q[551];
+      if (u_dut.fetched_q[1]) ahead_goes_on_q <= !u_dut.u_ram.out_q[551];
+      if (pop) answer_goes_on_q <= !u_dut.ahead.is_last;
+      if (u_dut.answer_valid && u_dut.answer_ready) patch_goes_on_q <= !u_dut.answer.is_last;
+    end
+  end
+
   // ---- statements ----
 
   count_t in_ahead, on_way, in_ram, readable, in_ram_at;
@@ -124,11 +145,13 @@ module ls_spv_patch_answers_proof
     assume (rst_ni == !is_start_q);
     if (!is_start_q) begin
       assume (!item_i.valid || in_ram + pending < count_t'(Depth));
+      if (keep_i && next_pending != '0) assume (item_i.valid ? item_i.is_last : stored_last_q);
 
       if (count_q == '0) assert (!u_dut.ahead_valid);
       if (is_marked_q && is_kept_q && ahead_q == '0 && u_dut.ahead_valid) assert (answer == marked_q);
       if (is_marked_q && !is_kept_q && ahead_q == '0) assert (!u_dut.ahead_valid);
       assert (idle_q < 3'd5);
+      if (patch_goes_on_q) assert (u_dut.answer_valid);
 
       // For the induction. An answer is in u_ahead, on its way there, or in the RAM.
       assert (in_ahead <= count_t'(8) && in_ram + pending_q <= count_t'(Depth));
@@ -149,6 +172,27 @@ module ls_spv_patch_answers_proof
       if (idle_q == 3'd2) assert (on_way != '0 || in_ahead != '0);
       if (idle_q == 3'd3) assert (u_dut.fetched_q[1] || in_ahead != '0);
       if (idle_q >= 3'd4) assert (in_ahead != '0);
+      // The flags of the answers in the RAM: a frame becomes readable as a whole.
+      if (pending_q != '0) assert (is_last_at(2'(u_dut.write_q - 1'b1)) == stored_last_q);
+      if (in_ram != '0) assert (is_last_at(2'(u_dut.kept_q - 1'b1)));
+      if (readable != '0) assert (is_last_at(2'(u_dut.readable_q - 1'b1)));
+      if (fetch_goes_on_q) assert (readable != '0);
+      // The flags on the way from there.
+      if (u_dut.fetched_q[0]) assert (u_dut.u_ram.read_q[551] == !fetch_goes_on_q);
+      else assert (ram_goes_on_q == fetch_goes_on_q);
+      if (u_dut.fetched_q[1]) assert (u_dut.u_ram.out_q[551] == !ram_goes_on_q);
+      else assert (ahead_goes_on_q == ram_goes_on_q);
+      if (in_ahead != '0) begin
+        assert (u_dut.u_ahead.memory[3'(u_dut.u_ahead.write_q-1'b1)].is_last == !ahead_goes_on_q);
+      end else assert (answer_goes_on_q == ahead_goes_on_q);
+      assert (u_dut.answer_valid || !u_dut.u_answer.spare_valid_q);
+      if (u_dut.u_answer.spare_valid_q) assert (u_dut.u_answer.spare_q.is_last == !answer_goes_on_q);
+      else if (u_dut.answer_valid) assert (u_dut.answer.is_last == !answer_goes_on_q);
+      else assert (patch_goes_on_q == answer_goes_on_q);
+      // A pause within a frame begins only where the queue is full, and the queue covers it.
+      if (ram_goes_on_q && !u_dut.fetched_q[0]) assert (u_dut.waiting_q >= 4'd7);
+      if (ahead_goes_on_q && !u_dut.fetched_q[1]) assert (u_dut.waiting_q >= 4'd6);
+      if (answer_goes_on_q) assert (in_ahead != '0);
       if (is_marked_q) begin
         assert (is_kept_q ? ahead_q < count_q : ahead_q >= count_q && ahead_q < count_q + pending_q);
         if (ahead_q < in_ahead) begin

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Proof of ls_spv_patch from its queue of answers to the frames, for any pauses and any number of frames. A beat is
-// given out exactly when it is taken in, with its `last` and `keep`; an output that was not taken stays. A frame that
-// is no reply to a kept request passes unchanged. In a reply, each 16-bit word of an item is that of its answer, and
-// every other word passes unchanged. The answers are used in the order of the queue, each once.
-// The proof of the queue is ls_spv_patch_answers_proof.
+// Proof of ls_spv_patch from its queue of answers to its output, for any pauses and any number of frames: the patches
+// of a reply are one for each beat, from the second one to that with the end of the last item, in order; none is lost,
+// doubled or made up. The mask of a patch names exactly the 16-bit words that belong to items; each of them is that of
+// its answer; and is_end is 1 in the last patch of a frame alone. The proof follows one patch, which mark_i chooses
+// freely. The answers are used in the order of the queue, each once. A patch stays until it is taken.
+// The proof of the queue is ls_spv_patch_answers_proof; that of how frames take patches is ls_emit_proof.
+//
+// When the output was taken for three cycles, a patch is made in each cycle in which no answer is needed or the answer
+// is there. A patch that was made is at the output after at most two cycles without one.
 //
 // Narrow: of the words of items, the lowest bit of each byte is compared. All else is at full width.
 //
 // The reference counts the bytes from the beginning of a beat to the end of the last item that it took: the items begin
 // 56 bytes after the beginning of the payload, as in xdp/root.h, each has 72 bytes, and a beat has 64.
 //
-// No beat passes without a decision, and the decision is taken with the last one. A frame waits for its decision, and
-// each beat of a reply to a kept request, up to the end of the items, for a patch; for nothing else.
-//
-// Assumed: a frame that waits stays the same, and so do the decision about it and the answers; a frame has all bytes of
-// its items; the headers of an answer's frame have one of the four lengths, as ls_spv_patch_answers_proof shows.
+// Assumed, as ls_spv_patch_answers_proof shows: the headers of an answer's frame have one of the four lengths; and
+// after an answer that is not the last one of its frame, the next one is there without a pause. The module relies on
+// that: where it needs the next answer, it overwrites the one before, whether the next one is there or not.
 
 module ls_spv_patch_proof
   import ls_pkg::*;
@@ -29,18 +31,14 @@ module ls_spv_patch_proof
     input block_t block_i,
     input logic keep_i,
 
-    input logic decision_valid_i,
-    input logic is_roots_i,
-
-    input logic frame_valid_i,
-    input beat_t frame_i,
-    input logic frame_ready_i
+    input logic mark_i,
+    input logic patch_ready_i
 );
 
   localparam int unsigned Words = BeatBytes / 2;
 
-  logic decision_ready, frame_ready, frame_valid;
-  beat_t frame;
+  logic patch_valid;
+  patch_t patch;
 
   ls_spv_patch #(
       .Depth(4)
@@ -50,22 +48,15 @@ module ls_spv_patch_proof
       .item_i,
       .block_i,
       .keep_i,
-      .decision_valid_i,
-      .decision_ready_o(decision_ready),
-      .is_roots_i,
-      .frame_valid_i,
-      .frame_ready_o(frame_ready),
-      .frame_i,
-      .frame_valid_o(frame_valid),
-      .frame_ready_i,
-      .frame_o(frame)
+      .patch_valid_o(patch_valid),
+      .patch_ready_i,
+      .patch_o(patch)
   );
 
   // ---- patches, from the answers that leave the queue ----
 
   typedef struct packed {
     logic is_end;
-    logic [4:0] beat;  // of the frame, modulo 32
     logic [Words-1:0] mask;
     logic [BeatBytes-1:0] data;  // lowest bit of each byte
   } expected_t;
@@ -74,9 +65,8 @@ module ls_spv_patch_proof
     for (int unsigned at = 0; at < 72; at++) lowest[at] = bytes[8*at];
   endfunction
 
-  // An answer was taken for the frame, and which was the last of them; the beat that the next patch is for.
+  // An answer was taken for the frame, and which was the last of them.
   logic has_item_q;
-  logic [4:0] beat_q;
   logic is_last_q;
   logic [71:0] item_q;
 
@@ -89,9 +79,8 @@ module ls_spv_patch_proof
   assign is_last = u_dut.answer.is_last;
   assign item = lowest({32'd0, u_dut.answer.height, u_dut.answer.hash, u_dut.answer.root});
   assign takes_answer = u_dut.answer_valid && u_dut.answer_ready;
-  assign makes_patch = u_dut.coarse_valid && u_dut.coarse_ready;
-  assign end_at = has_item_q ? end_q :
-      $signed({3'd0, u_dut.answer.head});
+  assign makes_patch = u_dut.makes_patch;
+  assign end_at = has_item_q ? end_q : $signed({3'd0, u_dut.answer.head});
 
   // The last item that was taken, and behind it the next one: bytes, and which of them are bytes of items.
   logic [143:0] bytes, is_item;
@@ -100,7 +89,6 @@ module ls_spv_patch_proof
     first_byte = 8'(10'sd72 - end_at);
     bytes = {item, item_q} >> first_byte;
     is_item = {{72{!has_item_q || !is_last_q}}, {72{has_item_q}}} >> first_byte;
-    expected.beat = beat_q;
     expected.data = bytes[BeatBytes-1:0];
     for (int unsigned word = 0; word < Words; word++) expected.mask[word] = is_item[2*word];
     // The last item that was taken is the last one of the frame, and ends in this beat.
@@ -109,14 +97,12 @@ module ls_spv_patch_proof
 
   // The answer that is needed begins in the beat.
   logic needs_answer;
-  assign needs_answer = !has_item_q || (!is_last_q && end_at < 10'sd64);
+  assign needs_answer = !has_item_q || (!is_last_q && end_q < 10'sd64);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || (makes_patch && expected.is_end)) begin
       has_item_q <= 1'b0;
-      beat_q <= 5'd1;
     end else if (makes_patch) begin
-      beat_q <= beat_q + 1'b1;
       end_q <= end_at + (takes_answer ? 10'sd72 : 10'sd0) - 10'sd64;
       if (takes_answer) begin
         has_item_q <= 1'b1;
@@ -126,104 +112,81 @@ module ls_spv_patch_proof
     end
   end
 
-  // ---- patches on the way to the frames, at most three: two in the skid buffer, and one before it ----
-
-  expected_t [2:0] queue_q;
-  logic [1:0] waiting_q, in_skid;
-  expected_t first_q;
-  logic pops;
-  assign pops = u_dut.patched_valid && u_dut.patched_ready;
-  assign in_skid = 2'(u_dut.u_skid.valid_q) + 2'(u_dut.u_skid.spare_valid_q);
-  assign first_q = queue_q[0];
-
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) waiting_q <= '0;
-    else waiting_q <= waiting_q + 2'(makes_patch) - 2'(pops);
-    for (int unsigned i = 0; i < 3; i++) begin
-      if (makes_patch && waiting_q - 2'(pops) == 2'(i)) queue_q[i] <= expected;
-      else if (pops && i < 2) queue_q[i] <= queue_q[i+1];
-    end
-  end
-
-  // ---- frames ----
+  // ---- events ----
 
   logic is_start_q = 1'b1;
-  logic is_begun_q, is_done_q;  // the first beat has passed; all items have
-  logic [4:0] frame_beat_q;  // modulo 32
-  logic was_held_q, was_open_q, was_waiting_q, was_valid_q, is_roots_q, answer_waits_q;
-  beat_t was_frame_q, was_in_q;
-  logic [8+32+512-1:0] was_answer_q;
-  logic takes, is_patched;
-  logic [4:0] next_beat;  // beat of the frame that the next patch is for
-
-  assign takes = frame_valid && frame_ready_i;
-  assign is_patched = decision_valid_i && is_roots_i && is_begun_q && !is_done_q;
-  assign next_beat = is_begun_q && !is_done_q && is_roots_q ? frame_beat_q : 5'd1;
+  logic pop, was_waiting_q;
+  patch_t was_patch_q;
+  logic [2:0] was_ready_q;  // in the last three cycles
+  logic [3:0] held_q, earlier_held_q;  // patches that were made and have not left, at most eight; one cycle ago
+  logic [1:0] idle_q;  // cycles in which a patch was held and none was at the output
+  assign pop = patch_valid && patch_ready_i;
 
   always_ff @(posedge clk_i) begin
     is_start_q <= 1'b0;
-    was_waiting_q <= rst_ni && frame_valid && !frame_ready_i && decision_valid_i;
-    was_frame_q <= frame;
-    was_valid_q <= rst_ni && frame_valid_i && !frame_ready;
-    was_in_q <= frame_i;
-    was_open_q <= rst_ni && decision_valid_i && !(takes && frame_i.last);
-    is_roots_q <= is_roots_i;
-    answer_waits_q <= rst_ni && u_dut.answer_valid && !u_dut.answer_ready;
-    was_answer_q <= u_dut.answer;
+    was_waiting_q <= rst_ni && patch_valid && !patch_ready_i;
+    was_patch_q <= patch;
+    was_ready_q <= rst_ni ? {was_ready_q[1:0], patch_ready_i} : 3'd0;
+    held_q <= rst_ni ? held_q + 4'(makes_patch) - 4'(pop) : 4'd0;
+    earlier_held_q <= rst_ni ? held_q : 4'd0;
+    idle_q <= !rst_ni || patch_valid || held_q == 0 ? 2'd0 : idle_q + 2'd1;
+  end
+
+  // ---- one patch ----
+
+  // Patches in the order in which they leave: in the queue at the output, and before that.
+  logic [3:0] in_queue, before_fine;
+  assign in_queue = u_dut.u_patches.count_q;
+  assign before_fine = in_queue + 4'(u_dut.patch_valid_q);
+
+  logic is_marked_q;
+  logic [3:0] ahead_q;  // patches ahead of the marked one
+  expected_t marked_q;
+  patch_t seen;  // the marked patch, where it waits
+  always_comb begin
+    if (ahead_q < in_queue) seen = u_dut.u_patches.memory[3'(u_dut.u_patches.read_q+ahead_q[2:0])];
+    else if (ahead_q < before_fine) seen = u_dut.patch_q;
+    else seen = u_dut.patch;
+  end
+
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      is_begun_q <= 1'b0;
-      is_done_q <= 1'b0;
-      frame_beat_q <= '0;
-    end else if (takes) begin
-      is_begun_q <= !frame_i.last;
-      is_done_q <= !frame_i.last && (is_done_q || (is_patched && first_q.is_end));
-      frame_beat_q <= frame_i.last ? '0 : frame_beat_q + 1'b1;
+      is_marked_q <= 1'b0;
+    end else if (makes_patch && mark_i && !is_marked_q) begin
+      is_marked_q <= 1'b1;
+      ahead_q <= held_q - 4'(pop);
+      marked_q <= expected;
+    end else if (is_marked_q && pop) begin
+      if (ahead_q == 0) is_marked_q <= 1'b0;
+      ahead_q <= ahead_q - 1'b1;
     end
   end
 
-  // The patches on the way in their order, as far as they are compared.
-  expected_t [2:0] found;
-  always_comb begin
+  // Returns 1 if the patch is the expected one, as far as they are compared.
+  function automatic logic is_same(input patch_t one, input expected_t other);
+    is_same = one.is_end == other.is_end && one.mask == other.mask;
     for (int unsigned at = 0; at < BeatBytes; at++) begin
-      found[0].data[at] = in_skid == 2'd0 ? u_dut.patch.data[8*at] : u_dut.u_skid.data_q.data[8*at];
-      found[1].data[at] = in_skid == 2'd1 ? u_dut.patch.data[8*at] : u_dut.u_skid.spare_q.data[8*at];
-      found[2].data[at] = u_dut.patch.data[8*at];
+      if (other.mask[at/2] && one.data[8*at] != other.data[at]) is_same = 1'b0;
     end
-    found[0].mask = in_skid == 2'd0 ? u_dut.patch.mask : u_dut.u_skid.data_q.mask;
-    found[1].mask = in_skid == 2'd1 ? u_dut.patch.mask : u_dut.u_skid.spare_q.mask;
-    found[2].mask = u_dut.patch.mask;
-    found[0].is_end = in_skid == 2'd0 ? u_dut.patch.is_end : u_dut.u_skid.data_q.is_end;
-    found[1].is_end = in_skid == 2'd1 ? u_dut.patch.is_end : u_dut.u_skid.spare_q.is_end;
-    found[2].is_end = u_dut.patch.is_end;
-    for (int unsigned i = 0; i < 3; i++) found[i].beat = '0;
-  end
+  endfunction
 
   always_comb begin
     assume (rst_ni == !is_start_q);
     if (!is_start_q) begin
-      if (was_valid_q) assume (frame_valid_i && frame_i == was_in_q);
-      if (was_open_q) assume (decision_valid_i && is_roots_i == is_roots_q);
-      if (answer_waits_q) assume (u_dut.answer_valid && u_dut.answer == was_answer_q);
-      assume (u_dut.answer.head inside {7'd34, 7'd38, 7'd54, 7'd58});
-      assume (!(takes && is_patched && frame_i.last) || first_q.is_end);
+      if (u_dut.answer_valid) assume (u_dut.answer.head inside {7'd34, 7'd38, 7'd54, 7'd58});
+      if (has_item_q && !is_last_q) assume (u_dut.answer_valid);
 
-      assert ((frame_valid_i && frame_ready) == takes);
-      assert (!frame_valid || decision_valid_i);
-      assert (decision_ready == (takes && frame_i.last));
-      assert (frame.last == frame_i.last && frame.keep == frame_i.keep);
-      if (was_waiting_q) assert (frame_valid && frame == was_frame_q);
-      for (int unsigned word = 0; word < Words; word++) begin
-        if (!is_patched || !first_q.mask[word]) begin
-          if (frame_valid) assert (frame.data[16*word+:16] == frame_i.data[16*word+:16]);
-        end else if (frame_valid) begin
-          assert ({frame.data[16*word+8], frame.data[16*word]} == first_q.data[2*word+:2]);
-        end
-      end
-      // The first beat of a reply waits as well, so that the later ones need not.
-      assert (frame_valid == (frame_valid_i && decision_valid_i && (!is_roots_i || is_done_q || in_skid != '0)));
+      if (is_marked_q && ahead_q == 0 && patch_valid) assert (is_same(patch, marked_q));
+      if (was_waiting_q) assert (patch_valid && patch == was_patch_q);
+      // No patch that was not made; and one that was made is still there.
+      if (held_q == 0) assert (!patch_valid);
+      if (is_marked_q) assert (ahead_q < held_q);
+      // Each answer is used once, for the patch of the beat in which it begins.
       assert (takes_answer == (makes_patch && needs_answer));
-      if (takes && is_patched) assert (waiting_q != '0 && first_q.beat == frame_beat_q);
-      assert (pops == (takes && is_patched));
+      if (makes_patch && needs_answer) assert (u_dut.answer_valid);
+      // Liveness.
+      if (&was_ready_q) assert (makes_patch == (!needs_answer || u_dut.answer_valid));
+      assert (idle_q < 2'd3);
 
       // For the induction: state of the module.
       assert (u_dut.is_inside_q == has_item_q);
@@ -232,31 +195,24 @@ module ls_spv_patch_proof
         assert (lowest({32'd0, u_dut.current_q.height, u_dut.current_q.hash, u_dut.current_q.root}) == item_q);
         assert (10'(u_dut.tail_q) == end_q && u_dut.tail_q < 7'd72);
         assert (u_dut.tail_q[2:0] == 3'd2 || u_dut.tail_q[2:0] == 3'd6);
-      end else begin
-        assert (beat_q == 5'd1);
+        assert (u_dut.place_q == 3'd1 << ((4'd8 - u_dut.tail_q[6:3]) / 4));
       end
-      assert (u_dut.is_first_q == !is_begun_q && u_dut.is_done_q == is_done_q);
-      assert (!is_done_q || is_begun_q);
-      assert (!is_begun_q || was_open_q);
-      assert (is_begun_q || frame_beat_q == '0);
       assert (u_dut.needs_answer_q == needs_answer);
-      assert (waiting_q == in_skid + 2'(u_dut.shifted_valid));
-      assert (u_dut.u_skid.valid_q || !u_dut.u_skid.spare_valid_q);
-      for (int unsigned i = 0; i < 3; i++) begin
-        if (waiting_q > 2'(i)) begin
-          assert (found[i].is_end == queue_q[i].is_end && found[i].mask == queue_q[i].mask);
-          for (int unsigned word = 0; word < Words; word++) begin
-            if (queue_q[i].mask[word]) assert (found[i].data[2*word+:2] == queue_q[i].data[2*word+:2]);
-          end
-          // Each patch is for the beat after that of the patch before it, or for the second beat of a frame.
-          if (i == 0) assert (queue_q[0].beat == next_beat);
-          else assert (queue_q[i].beat == (queue_q[i-1].is_end ? 5'd1 : 5'(queue_q[i-1].beat + 1'b1)));
-        end
-        if (waiting_q == 2'(i + 1)) begin
-          assert (beat_q == (queue_q[i].is_end ? 5'd1 : 5'(queue_q[i].beat + 1'b1)));
-        end
-      end
-      if (waiting_q == '0) assert (beat_q == next_beat);
+      // Where the patches are, and the marked one among them.
+      assert (held_q == before_fine + 4'(u_dut.coarse_valid_q) && held_q <= 4'd8);
+      assert (u_dut.held_q == held_q);
+      assert (u_dut.has_room_q == (earlier_held_q < 4'd7));
+      assert (held_q <= earlier_held_q + 4'd1);
+      if (was_ready_q[0]) assert (held_q <= 4'd7 && (held_q <= earlier_held_q || held_q < 4'd4));
+      if (&was_ready_q[1:0]) assert (held_q <= 4'd6);
+      if (&was_ready_q) assert (earlier_held_q <= 4'd6);
+      if (idle_q == 2'd1) assert (u_dut.patch_valid_q || patch_valid);
+      if (idle_q == 2'd2) assert (patch_valid);
+      if (is_marked_q) assert (is_same(seen, marked_q));
+      // u_patches, as in the proof of ls_fifo.
+      assert (in_queue <= 4'd8);
+      assert (3'(u_dut.u_patches.count_q) == 3'(u_dut.u_patches.write_q - u_dut.u_patches.read_q));
+      assert (u_dut.u_patches.ready_q == (in_queue != 4'd8) && u_dut.u_patches.valid_q == (in_queue != 4'd0));
     end
   end
 

@@ -4,7 +4,8 @@
 // drop is dropped, all else is forwarded; one counter rises as the outcome says.
 // - The payload of a reply is at its place after the headers, for each kind of headers: the root, and in the native
 //   format block hash, tip hash and both heights. Exactly these words replace those of the request. Of a reply to
-//   `roots`, they are the tip hash and its height; the sum of its items, and their number, count for its checksum.
+//   `roots`, they are the tip hash and its height; the sum of its items, and their number, count for its checksum; and
+//   no other decision says that the frame is patched.
 // - The hop limit of a reply is at most 64, and in the paper's format, if the root does not look like the native
 //   format, less than that of the request, or 0 if that of the request is 0, so that two servers cannot answer each
 //   other for ever.
@@ -83,7 +84,7 @@ module ls_spv_reply_proof
     block.hash_sum = hash_sum_i;
   end
 
-  logic valid, counts, is_roots;
+  logic valid, counts;
   decision_t decision;
   drop_e reason;
   spv_counter_e counter;
@@ -102,7 +103,6 @@ module ls_spv_reply_proof
       .tip_sum_i,
       .valid_o(valid),
       .decision_o(decision),
-      .is_roots_o(is_roots),
       .reason_o(reason),
       .counts_o(counts),
       .counter_o(counter)
@@ -161,8 +161,9 @@ module ls_spv_reply_proof
   always_comb begin
     if (!is_first_q) begin
       assert (valid == a.valid);
-      if (valid) assert (is_roots == a.is_roots);
       if (valid) begin
+        // Patches are for a reply to `roots`, and for nothing else.
+        assert (decision.is_patched == (a.is_roots && decision.verdict == VerdictReply));
         assert ((decision.verdict == VerdictReply) == (a.request.outcome == OutcomeHit));
         assert ((decision.verdict == VerdictDrop) == (a.request.outcome == OutcomeDrop));
         assert (decision.verdict inside {VerdictReply, VerdictDrop, VerdictForward});

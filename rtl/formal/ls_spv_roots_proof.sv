@@ -30,6 +30,8 @@ module ls_spv_roots_proof
   logic is_roots, is_kept;
   logic [ItemsSumBits-1:0] items_sum;
 
+  assign is_roots = request_i.outcome == OutcomeRoots;
+
   ls_spv_roots u_dut (
       .clk_i,
       .epoch_i,
@@ -41,8 +43,8 @@ module ls_spv_roots_proof
       .is_same_epoch_i,
       .valid_i,
       .request_i,
+      .is_roots_i(is_roots),
       .request_o(request),
-      .is_roots_o(is_roots),
       .is_kept_o(is_kept),
       .items_sum_o(items_sum)
   );
@@ -117,7 +119,6 @@ module ls_spv_roots_proof
     assume (is_new || !item_i.valid || items_q < 5'd16);
     if (request_i.outcome == OutcomeRoots && valid_i) assume (has_first_q || is_new);
     assert (unchanged == request_i);
-    assert (is_roots == (request_i.outcome == OutcomeRoots));
     assert (is_kept == (valid_i && is_roots && request.outcome == OutcomeHit));
     if (!is_roots) assert (request.outcome == request_i.outcome);
     if (is_new) assert (items_sum == '0);

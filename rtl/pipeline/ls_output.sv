@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Output of the pipeline: the queue of decisions, and ls_emit with a register in front of each of its inputs, because
-// both come out of distributed RAM.
+// Output of the pipeline: the queue of decisions, and ls_emit. The bits of a decision on which ls_emit decides whether it
+// takes a beat have a queue of their own with a register behind it, because they are the beginning of long paths.
 //
 // Interface: decision_valid_i is 1 for one cycle for each decision, and needs space in the queue: at most Decisions may
-// be under way. Frames come by ready/valid, in the order of the decisions. decision_taken_o is 1 for one cycle when the
-// last beat of a frame has met its decision. The outputs are AXI-Stream; see ls_emit.
-// Latency: four cycles from a decision, three from a frame whose decision was there.
+// be under way. Frames and patches come by ready/valid, in the order of the decisions; see ls_emit. decision_taken_o is
+// 1 for one cycle after the last beat of a frame has met its decision. The outputs are AXI-Stream.
+// Latency: six cycles from a decision, four from a frame whose decision was there.
 // Throughput: one beat in each cycle.
 
 module ls_output
@@ -25,6 +25,10 @@ module ls_output
     output logic  frame_ready_o,
     input  beat_t frame_i,
 
+    input  logic   patch_valid_i,
+    output logic   patch_ready_o,
+    input  patch_t patch_i,
+
     output logic m_axis_network_tvalid,
     input logic m_axis_network_tready,
     output logic [BeatBits-1:0] m_axis_network_tdata,
@@ -41,9 +45,16 @@ module ls_output
     output verdict_e passed_verdict_o
 );
 
-  logic decisions_ready, queued_valid, queued_ready, decision_valid, decision_ready, frame_valid, frame_ready;
+  typedef struct packed {
+    verdict_e verdict;
+    logic is_patched;
+  } flags_t;
+
+  logic decisions_ready, queued_valid, flags_ready, next_valid, next_ready, flags_valid, decision_valid, decision_ready;
+  logic [$clog2(Decisions):0] unused_count;
   decision_t queued, decision;
-  beat_t frame, network_beat, host_beat;
+  flags_t next, flags;
+  beat_t network_beat, host_beat;
 
   ls_queue #(
       .T(decision_t),
@@ -55,37 +66,47 @@ module ls_output
       .ready_o(decisions_ready),
       .data_i (decision_i),
       .valid_o(queued_valid),
-      .ready_i(queued_ready),
+      .ready_i(decision_ready),
       .data_o (queued)
   );
 
-  ls_skid #(
-      .T(decision_t)
-  ) u_decision (
+  ls_fifo #(
+      .T(flags_t),
+      .Depth(Decisions)
+  ) u_flags (
       .clk_i,
       .rst_ni,
-      .valid_i(queued_valid),
-      .ready_o(queued_ready),
-      .data_i (queued),
-      .valid_o(decision_valid),
+      .valid_i(decision_valid_i),
+      .ready_o(flags_ready),
+      .data_i ('{verdict: decision_i.verdict, is_patched: decision_i.is_patched}),
+      .valid_o(next_valid),
+      .ready_i(next_ready),
+      .data_o (next),
+      .count_o(unused_count)
+  );
+
+  ls_slice #(
+      .T(flags_t)
+  ) u_next (
+      .clk_i,
+      .rst_ni,
+      .valid_i(next_valid),
+      .ready_o(next_ready),
+      .data_i (next),
+      .valid_o(flags_valid),
       .ready_i(decision_ready),
-      .data_o (decision)
+      .data_o (flags)
   );
 
-  ls_skid #(
-      .T(beat_t)
-  ) u_frame (
-      .clk_i,
-      .rst_ni,
-      .valid_i(frame_valid_i),
-      .ready_o(frame_ready_o),
-      .data_i (frame_i),
-      .valid_o(frame_valid),
-      .ready_i(frame_ready),
-      .data_o (frame)
-  );
+  assign decision_valid = queued_valid && flags_valid;
 
-  assign decision_taken_o = decision_valid && decision_ready;
+  always_comb begin
+    decision = queued;
+    decision.verdict = flags.verdict;
+    decision.is_patched = flags.is_patched;
+  end
+
+  always_ff @(posedge clk_i) decision_taken_o <= rst_ni && decision_ready;
 
   ls_emit u_emit (
       .clk_i,
@@ -93,9 +114,12 @@ module ls_output
       .decision_valid_i(decision_valid),
       .decision_ready_o(decision_ready),
       .decision_i(decision),
-      .frame_valid_i(frame_valid),
-      .frame_ready_o(frame_ready),
-      .frame_i(frame),
+      .frame_valid_i,
+      .frame_ready_o,
+      .frame_i,
+      .patch_valid_i,
+      .patch_ready_o,
+      .patch_i,
       .network_valid_o(m_axis_network_tvalid),
       .network_ready_i(m_axis_network_tready),
       .network_o(network_beat),
@@ -115,7 +139,7 @@ module ls_output
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i)
-    if (rst_ni) assert (!decision_valid_i || decisions_ready) else $error("a decision was lost");
+    if (rst_ni) assert (!decision_valid_i || (decisions_ready && flags_ready)) else $error("a decision was lost");
 `endif
 
 endmodule

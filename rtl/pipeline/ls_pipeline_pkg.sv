@@ -109,6 +109,7 @@ package ls_pipeline_pkg;
   // Decision about a frame, in the order of the frames.
   typedef struct packed {
     verdict_e verdict;
+    logic is_patched;  // bytes of the reply from the second beat on come from patches
     logic is_native;  // the reply bit is set
     logic is_v6;
     logic is_vlan;
@@ -118,6 +119,13 @@ package ls_pipeline_pkg;
     logic [BodyBytes/2-1:0] mask;  // 16-bit words of `body` that replace those of the frame
     logic [8*BodyBytes-1:0] body;  // bytes of the frame from BodyFirst on
   } decision_t;
+
+  // Bytes of a reply's beat that are not in its decision.
+  typedef struct packed {
+    logic is_end;  // the last patch of the frame
+    logic [BeatBytes/2-1:0] mask;  // 16-bit words that are replaced
+    logic [BeatBits-1:0] data;
+  } patch_t;
 
   // Returns the 16-bit word in network order at byte `at` of a short run of bytes.
   function automatic logic [15:0] be16(input logic [15:0] bytes);

@@ -9,11 +9,12 @@
 // A frame of more than FrameBeatsMax beats goes to the host unchanged.
 // The input is stopped only when an output does not accept frames: look-ups have a fixed latency, frames wait for their
 // decision in a FIFO, and decisions are limited to the space for them.
-// Latency: 40 cycles from the last beat in to the first beat out. Throughput: one beat in each cycle.
+// Latency: 39 cycles from the last beat in to the first beat out. Throughput: one beat in each cycle.
 // Native `roots` is answered without external memory only.
 // With MemoryLineBits above 0, the table is in external memory (m_axi, AXI4 of 512 bits), and LineBits is the size of
 // its first level. Frames wait in order until their look-up is complete, at most Frames of them; FrameFifoBeats must
 // hold their beats. Without it, the core has no queue for this, m_axi is idle, and its inputs have no effect.
+// rst_ni must be 0 for at least ten cycles, because the parts of the core get it one after the other.
 // Counters: the counters of the XDP program, 64 bits each, in the order of spec/spv.toml and spec/common.toml.
 
 module ls_spv_core
@@ -104,6 +105,11 @@ module ls_spv_core
   localparam int unsigned RequestCycles = 2;  // of ls_spv_request
   localparam int unsigned LookupCycles = 19;  // of ls_spv_lookup without external memory
 
+  // Resets of the parts, in the order of the frames. Each has a register of its own, because its wires are long. A part
+  // begins to work before anything comes from those before it, because ls_input waits until its own reset has ended.
+  logic [6:0] rst_nq;
+  always_ff @(posedge clk_i) rst_nq <= {rst_nq[5:0], rst_ni};
+
   // ---- input ----
 
   beat_t in_beat, frame_beat;
@@ -116,7 +122,7 @@ module ls_spv_core
       .Frames(OpenFrames)
   ) u_input (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[0]),
       .s_axis_tvalid,
       .s_axis_tready,
       .s_axis_tdata,
@@ -145,12 +151,9 @@ module ls_spv_core
   logic [255:0] line_txid;
   block_t written_block;
   // A barrier waits for a frame whose first beat was accepted before it, because items are looked up before the last.
-  logic [1:0] has_passed_q;  // a frame has passed; its wire may be long
+  logic begins_q;
+  logic [1:0] has_passed_q;  // a frame has passed; the wires of both may be long
   logic [15:0] accepted_q, passed_q;
-
-  // The reset of these registers comes one cycle late, because they may be far from the rest of the pipeline.
-  logic command_rst_nq;
-  always_ff @(posedge clk_i) command_rst_nq <= rst_ni;
 
   ls_spv_commands #(
       .LineBits (TableBits),
@@ -158,7 +161,7 @@ module ls_spv_core
       .External (External)
   ) u_commands (
       .clk_i,
-      .rst_ni(command_rst_nq),
+      .rst_ni(rst_nq[1]),
       .s_command_valid_i(s_command_tvalid),
       .s_command_ready_o(s_command_tready),
       .s_command_i(command_t'(s_command_tdata)),
@@ -189,7 +192,7 @@ module ls_spv_core
   logic [31:0] tip_height;
   logic [15:0] tip_sum;
   block_t block;
-  logic is_hit, is_open, is_same_epoch, is_roots, is_kept, decided_roots;
+  logic is_hit, is_open, is_same_epoch, is_roots, is_kept;
   logic [ItemsSumBits-1:0] items_sum;
   decision_t decided;
   drop_e reason;
@@ -206,7 +209,7 @@ module ls_spv_core
 
   ls_classify u_classify (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[1]),
       .endpoint_i(endpoint),
       .valid_i(window_valid),
       .window_i(window),
@@ -224,7 +227,7 @@ module ls_spv_core
   end else begin : gen_items
     ls_spv_items u_items (
         .clk_i,
-        .rst_ni,
+        .rst_ni(rst_nq[1]),
         .beat_valid_i(in_valid),
         .beat_i(in_beat),
         .item_o(item),
@@ -236,7 +239,7 @@ module ls_spv_core
       .Roots(!External)
   ) u_request (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[1]),
       .paper_format_i(control.paper_format),
       .valid_i(datagram_valid),
       .datagram_i(datagram),
@@ -256,7 +259,7 @@ module ls_spv_core
       .External(External)
   ) u_lookup (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[2]),
       .control_i(control),
       .now_ns_i,
       .line_write_i(first_write),
@@ -273,6 +276,7 @@ module ls_spv_core
       .txid_i(txid),
       .valid_o(looked_up_valid),
       .request_o(looked_up),
+      .is_roots_o(is_roots),
       .block_o(block),
       .is_hit_o(is_hit),
       .is_open_o(is_open),
@@ -301,7 +305,7 @@ module ls_spv_core
         .Base(MemoryBase)
     ) u_memory (
         .clk_i,
-        .rst_ni,
+        .rst_ni(rst_nq[2]),
         .control_i(control),
         .now_ns_i,
         .match_i(match_first_level),
@@ -375,11 +379,11 @@ module ls_spv_core
 
   ls_spv_reply u_reply (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[3]),
       .valid_i(looked_up_valid),
       .request_i(answered),
       .block_i(block),
-      .is_roots_i(is_roots),
+      .is_roots_i(!External && is_roots),
       .has_item_i(looked_up_item.valid),
       .items_sum_i(items_sum),
       .tip_hash_i(tip_hash),
@@ -387,7 +391,6 @@ module ls_spv_core
       .tip_sum_i(tip_sum),
       .valid_o(decided_valid),
       .decision_o(decided),
-      .is_roots_o(decided_roots),
       .reason_o(reason),
       .counts_o(counts),
       .counter_o(counter)
@@ -395,20 +398,18 @@ module ls_spv_core
 
   // ---- items of native `roots` ----
 
-  beat_t patched_beat;
-  logic patched_valid, patched_ready;
+  patch_t patch;
+  logic patch_valid, patch_ready;
 
   if (External) begin : gen_no_roots
-    logic unused_roots;
-    assign unused_roots = decided_roots;
+    logic unused_patch;
+    assign unused_patch = patch_ready;
     assign looked_up_item = '0;
     assign answered = looked_up;
-    assign is_roots = 1'b0;
     assign is_kept = 1'b0;
     assign items_sum = '0;
-    assign patched_valid = frame_valid;
-    assign frame_ready = patched_ready;
-    assign patched_beat = frame_beat;
+    assign patch_valid = 1'b0;
+    assign patch = '0;
   end else begin : gen_roots
     ls_delay #(
         .T(item_t),
@@ -431,70 +432,26 @@ module ls_spv_core
         .is_same_epoch_i(is_same_epoch),
         .valid_i(looked_up_valid),
         .request_i(looked_up),
+        .is_roots_i(is_roots),
         .request_o(answered),
-        .is_roots_o(is_roots),
         .is_kept_o(is_kept),
         .items_sum_o(items_sum)
     );
 
     logic is_kept_q;  // one cycle later, before the first item of the next frame can be there
-    always_ff @(posedge clk_i) is_kept_q <= rst_ni && is_kept;
-
-    // For each decision, whether it is a reply to `roots`.
-    logic decided_valid_q, patches_q;
-    logic queued_valid, queued_ready, queued, patch_valid, patch_ready, patches, unused_ready;
-    logic [$clog2(Decisions):0] unused_count;
-
-    always_ff @(posedge clk_i) begin
-      decided_valid_q <= rst_ni && decided_valid;
-      patches_q <= decided_roots && decided.verdict == VerdictReply;
-    end
-
-    ls_fifo #(
-        .T(logic),
-        .Depth(Decisions)
-    ) u_patches (
-        .clk_i,
-        .rst_ni,
-        .valid_i(decided_valid_q),
-        .ready_o(unused_ready),  // as that of the decisions
-        .data_i (patches_q),
-        .valid_o(queued_valid),
-        .ready_i(queued_ready),
-        .data_o (queued),
-        .count_o(unused_count)
-    );
-
-    ls_slice #(
-        .T(logic)
-    ) u_patch_decision (
-        .clk_i,
-        .rst_ni,
-        .valid_i(queued_valid),
-        .ready_o(queued_ready),
-        .data_i (queued),
-        .valid_o(patch_valid),
-        .ready_i(patch_ready),
-        .data_o (patches)
-    );
+    always_ff @(posedge clk_i) is_kept_q <= rst_nq[3] && is_kept;
 
     ls_spv_patch #(
         .Depth(FrameFifoBeats)
     ) u_patch (
         .clk_i,
-        .rst_ni,
+        .rst_ni(rst_nq[3]),
         .item_i(looked_up_item),
         .block_i(block),
         .keep_i(is_kept_q),
-        .decision_valid_i(patch_valid),
-        .decision_ready_o(patch_ready),
-        .is_roots_i(patches),
-        .frame_valid_i(frame_valid),
-        .frame_ready_o(frame_ready),
-        .frame_i(frame_beat),
-        .frame_valid_o(patched_valid),
-        .frame_ready_i(patched_ready),
-        .frame_o(patched_beat)
+        .patch_valid_o(patch_valid),
+        .patch_ready_i(patch_ready),
+        .patch_o(patch)
     );
   end
 
@@ -504,13 +461,16 @@ module ls_spv_core
       .Decisions(Decisions)
   ) u_output (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[4]),
       .decision_valid_i(decided_valid),
       .decision_i(decided),
       .decision_taken_o(decision_taken),
-      .frame_valid_i(patched_valid),
-      .frame_ready_o(patched_ready),
-      .frame_i(patched_beat),
+      .frame_valid_i(frame_valid),
+      .frame_ready_o(frame_ready),
+      .frame_i(frame_beat),
+      .patch_valid_i(patch_valid),
+      .patch_ready_o(patch_ready),
+      .patch_i(patch),
       .m_axis_network_tvalid,
       .m_axis_network_tready,
       .m_axis_network_tdata,
@@ -527,32 +487,37 @@ module ls_spv_core
 
   // ---- counters ----
 
-  logic [SpvCounters-1:0] counts_q;
-  logic [DropReasons-1:0] drops_q;
+  // What the counters count, one and two cycles after the decision: the choice of a counter does not come before its
+  // addition, and the counter may be far away.
+  logic [SpvCounters-1:0] chosen_counts_q, counts_q;
+  logic [DropReasons-1:0] chosen_drops_q, drops_q;
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
+    if (!rst_nq[5]) begin
+      begins_q <= 1'b0;
       has_passed_q <= '0;
       accepted_q <= '0;
       passed_q <= '0;
       counters_o <= '0;
-      drops_o <= '0;
     end else begin
+      begins_q <= begins;
       has_passed_q <= {has_passed_q[0], frame_passed_o};
-      accepted_q <= accepted_q + 16'(begins);
+      accepted_q <= accepted_q + 16'(begins_q);
       passed_q <= passed_q + 16'(has_passed_q[1]);
       for (int unsigned i = 0; i < SpvCounters; i++) counters_o[i] <= counters_o[i] + 64'(counts_q[i]);
-      for (int unsigned i = 0; i < DropReasons; i++) drops_o[i] <= drops_o[i] + 64'(drops_q[i]);
     end
+    if (!rst_nq[6]) drops_o <= '0;
+    else for (int unsigned i = 0; i < DropReasons; i++) drops_o[i] <= drops_o[i] + 64'(drops_q[i]);
   end
 
-  // The counters are one cycle behind the decisions, so that the choice of one does not come before its addition.
   always_ff @(posedge clk_i) begin
+    counts_q <= chosen_counts_q;
+    drops_q  <= chosen_drops_q;
     for (int unsigned i = 0; i < SpvCounters; i++) begin
-      counts_q[i] <= rst_ni && decided_valid && counts && counter == spv_counter_e'(i);
+      chosen_counts_q[i] <= rst_nq[5] && decided_valid && counts && counter == spv_counter_e'(i);
     end
     for (int unsigned i = 0; i < DropReasons; i++) begin
-      drops_q[i] <= rst_ni && decided_valid && decided.verdict == VerdictDrop && reason == drop_e'(i);
+      chosen_drops_q[i] <= rst_nq[5] && decided_valid && decided.verdict == VerdictDrop && reason == drop_e'(i);
     end
   end
 

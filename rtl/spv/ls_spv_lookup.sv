@@ -46,6 +46,7 @@ module ls_spv_lookup
 
     output logic valid_o,
     output request_t request_o,
+    output logic is_roots_o,  // the outcome of request_o is OutcomeRoots
     output block_t block_o,
     output logic is_hit_o,  // the TXID has a line of a valid block
     output logic is_open_o,  // the epoch at the beginning, and the lease two cycles before, allowed an answer
@@ -225,7 +226,7 @@ module ls_spv_lookup
 
   // ---- comparison: words of the TXID, then the whole ----
 
-  localparam int unsigned PartBits = 32;
+  localparam int unsigned PartBits = 16;
   localparam int unsigned Parts = 256 / PartBits;
   localparam int unsigned FirstWordParts = 64 / PartBits;
 
@@ -422,6 +423,7 @@ module ls_spv_lookup
   always_ff @(posedge clk_i) begin
     if (!SkipsIdle || fetched.is_used) begin
       request_o <= request_d;
+      is_roots_o <= fetched.request.outcome == OutcomeRoots;
       block_o <= block;
       is_hit_o <= is_found && block.generation == generation;
       is_open_o <= fetched.is_open;

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps the answers of the items of native `roots` requests, and puts them into the frames of the replies, on the way
-// from the queue of frames to ls_emit. The head of such a reply and its headers are the matter of ls_emit.
+// Keeps the answers of the items of native `roots` requests, and makes patches of them, which ls_emit puts into the
+// frames of the replies. The head of such a reply and its headers are the matter of ls_emit.
 //
 // Interface: the answer of an item (block_i) is stored when item_i.valid is 1. The answers since the first item of the
 // frame become those of a reply when keep_i is 1, in the cycle of the last item or later; the first item of the next
 // frame discards the others. There is no back-pressure: Depth must be at least the number of beats that are stored
 // between input and output, of which an item has more than one.
-// Frames pass in order, each with its decision: is_roots_i is 1 for a reply to a kept request. The decision is taken
-// with the last beat of the frame; a frame waits for it.
-// Latency: none for frames. The answers are ready eight cycles after keep_i, and the first beat of the reply waits for
-// them, so no later one does. Throughput: one beat in each cycle.
+// Patches leave by ready/valid: for each reply one for each beat, from the second one to that with the end of the last
+// item. A patch is made only if the queue in front of the output has a place for it, so no stage waits.
+// Latency: the first patch is there ten cycles after keep_i. Throughput: one patch in each cycle.
 
 module ls_spv_patch
   import ls_pkg::*;
@@ -27,17 +26,9 @@ module ls_spv_patch
     input block_t block_i,
     input logic keep_i,
 
-    input  logic decision_valid_i,
-    output logic decision_ready_o,
-    input  logic is_roots_i,
-
-    input  logic  frame_valid_i,
-    output logic  frame_ready_o,
-    input  beat_t frame_i,
-
-    output logic  frame_valid_o,
-    input  logic  frame_ready_i,
-    output beat_t frame_o
+    output logic   patch_valid_o,
+    input  logic   patch_ready_i,
+    output patch_t patch_o
 );
 
   localparam int unsigned AddressBits = $clog2(Depth);
@@ -54,13 +45,6 @@ module ls_spv_patch
     logic [255:0] hash;
     logic [255:0] root;
   } answer_t;
-
-  // Bytes of the beats of a frame, from the second beat on to the one with the end of the last item.
-  typedef struct packed {
-    logic is_end;
-    logic [BeatBytes/2-1:0] mask;  // 16-bit words
-    logic [BeatBits-1:0] data;
-  } patch_t;
 
   // ---- answers in a RAM ----
 
@@ -162,12 +146,15 @@ module ls_spv_patch
       .data_o (answer)
   );
 
-  // ---- beats ----
+  // ---- patches ----
 
   // Bytes for a beat: those that its patch needs, and up to three lanes before and after them.
   localparam int unsigned CoarseLanes = 4;
   localparam int unsigned CoarseBits = ItemBits + 8 * LaneBytes * (CoarseLanes - 1);
-  localparam int unsigned LaneBits = $clog2(Lanes);
+  localparam int unsigned LaneBits = TailBits - $clog2(LaneBytes);
+  localparam int unsigned Coarse = (Lanes + CoarseLanes - 1) / CoarseLanes;
+  localparam int unsigned PatchesMax = 8;
+  localparam int unsigned PatchesBits = $clog2(PatchesMax) + 1;
 
   typedef struct packed {
     logic is_end;
@@ -180,20 +167,38 @@ module ls_spv_patch
   logic is_inside_q;  // current_q is an answer of which bytes are still to come
   logic needs_answer_q;  // the next answer begins in this beat
   answer_t current_q;
-  logic [TailBits-1:0] tail_q, tail, next_tail;  // bytes of current_q, or of the headers, in the beats to come
-  logic is_tail, coarse_valid, coarse_ready, shifted_valid, shifted_ready, patched_valid, patched_ready;
+  logic [TailBits-1:0] tail_q, tail;  // bytes of current_q, or of the headers, in the beats to come
+  logic [LaneBits-1:0] lanes, next_lanes;  // whole lanes of them; the rest is the same in all beats of a frame
+  logic [Coarse-1:0] place_q, place;  // of the bytes for the beat in `pair`, in multiples of four lanes; one bit is 1
+  logic is_tail, makes_patch, coarse_valid_q, patch_valid_q, patches_have_room;
   logic [2*ItemBits+CoarseBits-1:0] pair;
-  coarse_t coarse, shifted;
-  patch_t patch, patched;
+  coarse_t coarse, coarse_q;
+  patch_t patch, patch_q;
+  // Patches that were made and have not left; there is room for one more, also if one was made one cycle ago.
+  logic [PatchesBits-1:0] held_q, unused_patches;
+  logic has_room_q;
 
   assign pair[2*ItemBits+:CoarseBits] = '0;
   assign pair[ItemBits+:ItemBits] = {32'd0, answer.height, answer.hash, answer.root};
   assign pair[0+:ItemBits] = {32'd0, current_q.height, current_q.hash, current_q.root};
   assign is_tail = is_inside_q && current_q.is_last;
-  assign coarse_valid = !needs_answer_q || answer_valid;
-  assign answer_ready = needs_answer_q && coarse_ready;
+  assign makes_patch = has_room_q && (!needs_answer_q || answer_valid);
+  assign answer_ready = needs_answer_q && has_room_q;
   assign tail = is_inside_q ? tail_q : answer.head;
-  assign next_tail = needs_answer_q ? tail + TailBits'(RootItemBytes - BeatBytes) : tail_q - TailBits'(BeatBytes);
+  // An item has one lane more than a beat. So with each beat, the number of whole lanes rises by one if an answer is
+  // added, and falls from all lanes of an item but one to none if not.
+  assign lanes = tail[TailBits-1-:LaneBits];
+  assign next_lanes = lanes == LaneBits'(Lanes - 1) ? '0 : lanes + 1'b1;
+
+  // Returns the place of bytes that have a number of whole lanes, with one bit that is 1.
+  function automatic logic [Coarse-1:0] place_of(input logic [LaneBits-1:0] whole);
+    place_of = '0;
+    for (int unsigned lane = 0; lane < Lanes; lane++) begin
+      if (whole == LaneBits'(lane)) place_of[(Lanes-1-lane)/CoarseLanes] = 1'b1;
+    end
+  endfunction
+
+  assign place = is_inside_q ? place_q : place_of(answer.head[TailBits-1-:LaneBits]);
 
   // Byte 0 of the beat is byte RootItemBytes - tail of `pair`: first a choice among multiples of four lanes.
   always_comb begin
@@ -202,10 +207,8 @@ module ls_spv_patch
     coarse.is_tail = is_tail;
     coarse.tail = tail;
     coarse.data = '0;
-    for (int unsigned lane = 0; lane < Lanes; lane++) begin
-      if (tail[TailBits-1:$clog2(LaneBytes)] == LaneBits'(lane)) begin
-        coarse.data = pair[8*LaneBytes*CoarseLanes*((Lanes-1-lane)/CoarseLanes)+:CoarseBits];
-      end
+    for (int unsigned i = 0; i < Coarse; i++) begin
+      if (place[i]) coarse.data |= pair[8*LaneBytes*CoarseLanes*i+:CoarseBits];
     end
   end
 
@@ -213,95 +216,72 @@ module ls_spv_patch
     if (!rst_ni) begin
       is_inside_q <= 1'b0;
       needs_answer_q <= 1'b1;
-    end else if (coarse_valid && coarse_ready) begin
-      is_inside_q <= !coarse.is_end;
-      needs_answer_q <= coarse.is_end ||
-                        (!(needs_answer_q ? answer.is_last : current_q.is_last) && next_tail < TailBits'(BeatBytes));
+      coarse_valid_q <= 1'b0;
+      patch_valid_q <= 1'b0;
+      held_q <= '0;
+      has_room_q <= 1'b1;
+    end else begin
+      if (makes_patch) begin
+        is_inside_q <= !coarse.is_end;
+        needs_answer_q <= coarse.is_end ||
+                          (!(needs_answer_q ? answer.is_last : current_q.is_last) &&
+                           next_lanes != LaneBits'(Lanes - 1));
+      end
+      coarse_valid_q <= makes_patch;
+      patch_valid_q <= coarse_valid_q;
+      held_q <= held_q + PatchesBits'(makes_patch) - PatchesBits'(patch_valid_o && patch_ready_i);
+      has_room_q <= held_q < PatchesBits'(PatchesMax - 1);
     end
   end
 
   always_ff @(posedge clk_i) begin
-    if (coarse_valid && coarse_ready) begin
-      if (needs_answer_q) current_q <= answer;
-      tail_q <= next_tail;
+    if (makes_patch && needs_answer_q) current_q <= answer;
+    if (makes_patch) begin
+      tail_q  <= {next_lanes, tail[TailBits-LaneBits-1:0]};
+      place_q <= place_of(next_lanes);
     end
+    if (!SkipsIdle || makes_patch) coarse_q <= coarse;
+    if (!SkipsIdle || coarse_valid_q) patch_q <= patch;
   end
-
-  ls_slice #(
-      .T(coarse_t)
-  ) u_coarse (
-      .clk_i,
-      .rst_ni,
-      .valid_i(coarse_valid),
-      .ready_o(coarse_ready),
-      .data_i (coarse),
-      .valid_o(shifted_valid),
-      .ready_i(shifted_ready),
-      .data_o (shifted)
-  );
 
   // Then the lane, and the place in it: the tail is 2 or 6 more than a number of whole lanes.
   always_comb begin
-    logic [ItemBits-1:0] lanes;
-    lanes = '0;
+    logic [ItemBits-1:0] bytes;
+    bytes = '0;
     for (int unsigned lane = 0; lane < CoarseLanes; lane++) begin
-      if (shifted.tail[$clog2(LaneBytes)+:2] == 2'((Lanes - 1 - lane) % CoarseLanes)) begin
-        lanes = shifted.data[8*LaneBytes*lane+:ItemBits];
+      if (coarse_q.tail[$clog2(LaneBytes)+:2] == 2'((Lanes - 1 - lane) % CoarseLanes)) begin
+        bytes = coarse_q.data[8*LaneBytes*lane+:ItemBits];
       end
     end
-    patch.data = shifted.tail[2] ? lanes[8*2+:BeatBits] : lanes[8*6+:BeatBits];
+    patch.data = coarse_q.tail[2] ? bytes[8*2+:BeatBits] : bytes[8*6+:BeatBits];
     for (int unsigned word = 0; word < BeatBytes / 2; word++) begin
-      patch.mask[word] = TailBits'(2 * word) < shifted.tail ? shifted.is_inside : !shifted.is_tail;
+      patch.mask[word] = TailBits'(2 * word) < coarse_q.tail ? coarse_q.is_inside : !coarse_q.is_tail;
     end
-    patch.is_end = shifted.is_end;
+    patch.is_end = coarse_q.is_end;
   end
 
-  ls_skid #(
-      .T(patch_t)
-  ) u_skid (
+  ls_fifo #(
+      .T(patch_t),
+      .Depth(PatchesMax),
+      .HasRoom(1'b1)
+  ) u_patches (
       .clk_i,
       .rst_ni,
-      .valid_i(shifted_valid),
-      .ready_o(shifted_ready),
-      .data_i (patch),
-      .valid_o(patched_valid),
-      .ready_i(patched_ready),
-      .data_o (patched)
+      .valid_i(patch_valid_q),
+      .ready_o(patches_have_room),
+      .data_i (patch_q),
+      .valid_o(patch_valid_o),
+      .ready_i(patch_ready_i),
+      .data_o (patch_o),
+      .count_o(unused_patches)
   );
-
-  // ---- frames ----
-
-  logic is_first_q, is_done_q, is_patched;  // first beat of a frame; all items of the frame have passed
-
-  assign is_patched = is_roots_i && !is_first_q && !is_done_q;
-  assign frame_valid_o = frame_valid_i && decision_valid_i && (!is_roots_i || is_done_q || patched_valid);
-  assign frame_ready_o = frame_valid_o && frame_ready_i;
-  assign decision_ready_o = frame_ready_o && frame_i.last;
-  assign patched_ready = is_patched && frame_ready_o;
-
-  always_comb begin
-    frame_o = frame_i;
-    for (int unsigned word = 0; word < BeatBytes / 2; word++) begin
-      if (is_patched && patched.mask[word]) frame_o.data[16*word+:16] = patched.data[16*word+:16];
-    end
-  end
-
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      is_first_q <= 1'b1;
-      is_done_q  <= 1'b0;
-    end else if (frame_ready_o) begin
-      is_first_q <= frame_i.last;
-      is_done_q  <= !frame_i.last && (is_done_q || (is_patched && patched.is_end));
-    end
-  end
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
       assert (!fetched_q[1] || ahead_has_space) else $error("an answer was read without space for it");
       assert (!item_i.valid || (write - read_q) < (AddressBits + 1)'(Depth)) else $error("an answer was overwritten");
-      assert (!(frame_ready_o && is_patched && frame_i.last) || patched.is_end) else $error("a reply ended in an item");
+      assert (!patch_valid_q || patches_have_room) else $error("a patch was lost");
     end
   end
 `endif

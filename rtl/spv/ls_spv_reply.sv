@@ -28,7 +28,6 @@ module ls_spv_reply
 
     output logic valid_o,
     output decision_t decision_o,
-    output logic is_roots_o,
     output drop_e reason_o,  // of a drop
     output logic counts_o,  // 1: counter_o rises
     output spv_counter_e counter_o
@@ -40,7 +39,7 @@ module ls_spv_reply
 
   logic [2:0] valid_q;
   request_t [1:0] request_q;
-  logic [2:0] is_roots_q;
+  logic [1:0] is_roots_q;
   drop_e reason_q;
 
   // ---- stage 1: payload of the reply, and the parts of its sum ----
@@ -54,19 +53,18 @@ module ls_spv_reply
 
   always_comb begin
     payload_d = '0;
-    if (SkipsIdle && !valid_i) begin
-      payload_d = '0;
-    end else if (is_roots_i) begin
-      payload_d[NativeAt+8*RootsHeadTipHashAt+:256] = tip_hash_i;
-      payload_d[NativeAt+8*RootsHeadTipHeightAt+:32] = be32(tip_height_i);
-    end else if (request_i.is_native) begin
+    if (!SkipsIdle || valid_i) begin
+      // The mask leaves out those bytes of `root` that the other replies do not have.
       payload_d[NativeAt+8*RootReplyRootAt+:256] = block_i.root;
       payload_d[NativeAt+8*RootReplyBlockHashAt+:256] = block_i.hash;
       payload_d[NativeAt+8*RootReplyTipHashAt+:256] = tip_hash_i;
       payload_d[NativeAt+8*RootReplyHeightAt+:32] = be32(block_i.height);
       payload_d[NativeAt+8*RootReplyTipHeightAt+:32] = be32(tip_height_i);
-    end else begin
-      payload_d[255:0] = block_i.root;
+      if (is_roots_i) begin
+        payload_d[NativeAt+8*RootsHeadTipHashAt+:256] = tip_hash_i;
+        payload_d[NativeAt+8*RootsHeadTipHeightAt+:32] = be32(tip_height_i);
+      end
+      if (!request_i.is_native) payload_d[255:0] = block_i.root;
     end
   end
 
@@ -74,7 +72,7 @@ module ls_spv_reply
   assign has_hash = has_answer && request_i.is_native;
 
   always_ff @(posedge clk_i) begin
-    is_roots_q <= {is_roots_q[1:0], is_roots_i};
+    is_roots_q <= {is_roots_q[0], is_roots_i};
     if (!SkipsIdle || valid_i) begin
       request_q[0] <= request_i;
       payload_q <= payload_d;
@@ -134,6 +132,7 @@ module ls_spv_reply
   end
 
   always_comb begin
+    decision_d.is_patched = is_roots_q[1] && request_q[1].outcome == OutcomeHit;
     decision_d.is_native = request_q[1].is_native;
     decision_d.is_v6 = request_q[1].headers.is_v6;
     decision_d.is_vlan = request_q[1].headers.is_vlan;
@@ -187,6 +186,5 @@ module ls_spv_reply
 
   assign valid_o  = valid_q[2];
   assign reason_o = reason_q;
-  assign is_roots_o = is_roots_q[2];
 
 endmodule

@@ -29,9 +29,9 @@ module ls_spv_roots
 
     input logic valid_i,
     input request_t request_i,
+    input logic is_roots_i,  // the items of the request decide
 
     output request_t request_o,
-    output logic is_roots_o,
     output logic is_kept_o,  // the answers of the frame's items become a reply
     output logic [ItemsSumBits-1:0] items_sum_o
 );
@@ -71,11 +71,9 @@ module ls_spv_roots
     end
   end
 
-  assign is_roots_o = request_i.outcome == OutcomeRoots;
-
   always_comb begin
     request_o = request_i;
-    if (is_roots_o) begin
+    if (is_roots_i) begin
       if (!is_open_i) request_o.outcome = OutcomeNotLeased;
       else if (fault_d == FaultHost) request_o.outcome = OutcomeHost;
       else if (fault_d == FaultMiss) request_o.outcome = OutcomeMiss;
@@ -84,6 +82,6 @@ module ls_spv_roots
     end
   end
 
-  assign is_kept_o = valid_i && is_roots_o && request_o.outcome == OutcomeHit;
+  assign is_kept_o = valid_i && is_roots_i && request_o.outcome == OutcomeHit;
 
 endmodule

@@ -11,10 +11,11 @@
 // The input is stopped when an output does not accept frames, and when requests come faster than the store executes
 // them, one every two cycles. A record stream that stops makes operations `busy` and stops nothing. A response stream
 // that stops holds back the commands after it.
-// Latency: 49 or 50 cycles from the last beat in to the first beat out if the store answers, 55 cycles for requests of
-// sessions, otherwise 30.
+// Latency: 51 or 52 cycles from the last beat in to the first beat out if the store answers, 57 cycles for requests of
+// sessions, otherwise 32.
 // Throughput: one beat in each cycle, and one request to the store every two cycles.
 // Counters: the counters of the XDP program, 64 bits each, in the order of spec/transfer.toml and spec/common.toml.
+// rst_ni must be 0 for at least ten cycles, because the parts of the core get it one after the other.
 
 module ls_transfer_core
   import ls_pkg::*;
@@ -78,10 +79,14 @@ module ls_transfer_core
   // Requests between the store's input and the reply: more than the store's latency needs.
   localparam int unsigned Issued = 32;
 
+  // Resets of the parts, in the order of the frames; see ls_spv_core.
+  logic [7:0] rst_nq;
+  always_ff @(posedge clk_i) rst_nq <= {rst_nq[6:0], rst_ni};
+
   // ---- input ----
 
   beat_t frame_beat, unused_beat;
-  logic frame_valid, frame_ready, window_valid, decision_taken, unused_valid, unused_begins;
+  logic frame_valid, frame_ready, window_valid, decision_taken, unused_valid, unused_begins, unused_patch;
   window_t window;
 
   ls_input #(
@@ -90,7 +95,7 @@ module ls_transfer_core
       .Frames(Decisions)
   ) u_input (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[0]),
       .s_axis_tvalid,
       .s_axis_tready,
       .s_axis_tdata,
@@ -118,7 +123,7 @@ module ls_transfer_core
 
   ls_transfer_commands u_commands (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[1]),
       .s_command_valid_i(s_command_tvalid),
       .s_command_ready_o(s_command_tready),
       .s_command_i(command_t'(s_command_tdata)),
@@ -146,7 +151,7 @@ module ls_transfer_core
       .RamCycles(5)
   ) u_classify (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[1]),
       .endpoint_i(endpoint),
       .valid_i(window_valid),
       .window_i(window),
@@ -156,7 +161,7 @@ module ls_transfer_core
 
   ls_transfer_request u_request (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[1]),
       .control_i(control),
       .valid_i(datagram_valid),
       .datagram_i(datagram),
@@ -170,7 +175,7 @@ module ls_transfer_core
       .Depth(Decisions)
   ) u_requests (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[2]),
       .valid_i(request_valid),
       .ready_o(requests_ready),
       .data_i (request),
@@ -183,7 +188,7 @@ module ls_transfer_core
       .T(request_t)
   ) u_queued (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[2]),
       .valid_i(waiting_valid),
       .ready_o(waiting_ready),
       .data_i (waiting),
@@ -220,7 +225,7 @@ module ls_transfer_core
 
   issued_t next_issued, issued;
 
-  always_ff @(posedge clk_i) is_leased_q <= rst_ni && now_ns_i < control.lease_until_ns;
+  always_ff @(posedge clk_i) is_leased_q <= rst_nq[2] && now_ns_i < control.lease_until_ns;
   session_t session_left;
   session_order_t session_response;
 
@@ -229,7 +234,7 @@ module ls_transfer_core
       .Lead (RequestCycles)
   ) u_sum (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[2]),
       .valid_i(request_valid && request.about.is_execute && request.about.outcome == OutcomeStore),
       .words_i(datagram.payload[OperationAt+:8*OperationBytes]),
       .valid_o(next_sum_valid),
@@ -241,7 +246,7 @@ module ls_transfer_core
       .T(logic [63:0])
   ) u_next_sum (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[2]),
       .valid_i(next_sum_valid),
       .ready_o(next_sum_ready),
       .data_i (next_sum),
@@ -255,7 +260,7 @@ module ls_transfer_core
       .Style(Style)
   ) u_session (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[2]),
       .sessions_i(control.sessions),
       .is_leased_i(is_leased_q),
       .valid_i(queued_valid),
@@ -326,7 +331,7 @@ module ls_transfer_core
       .RecordDepth(RecordDepth)
   ) u_store (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[3]),
       .hash_key_i(control.key),
       .operation_valid_i(operation_valid),
       .operation_ready_o(operation_ready),
@@ -354,7 +359,7 @@ module ls_transfer_core
       .Depth(Issued)
   ) u_issued (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[4]),
       .valid_i(issue),
       .ready_o(issues_ready),
       .data_i ('{
@@ -374,7 +379,7 @@ module ls_transfer_core
       .T(issued_t)
   ) u_next_issued (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[4]),
       .valid_i(next_issued_valid),
       .ready_o(next_issued_ready),
       .data_i (next_issued),
@@ -387,7 +392,7 @@ module ls_transfer_core
       .T(result_t)
   ) u_next_result (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[4]),
       .valid_i(next_result_valid),
       .ready_o(next_result_ready),
       .data_i (next_result),
@@ -438,7 +443,7 @@ module ls_transfer_core
       .Depth(RecordDepth)
   ) u_records (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[4]),
       .extra_push_i(result_valid && result_ready && result.recorded),
       .extra_i(extra_left),
       .record_valid_i(record_valid),
@@ -503,7 +508,7 @@ module ls_transfer_core
 
   ls_transfer_reply u_reply (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[5]),
       .mode_i(control.mode),
       .valid_i(issued_valid && issued_ready),
       .context_i(replied),
@@ -518,13 +523,16 @@ module ls_transfer_core
       .Decisions(Decisions)
   ) u_output (
       .clk_i,
-      .rst_ni,
+      .rst_ni(rst_nq[5]),
       .decision_valid_i(decided_valid),
       .decision_i(decided),
       .decision_taken_o(decision_taken),
       .frame_valid_i(frame_valid),
       .frame_ready_o(frame_ready),
       .frame_i(frame_beat),
+      .patch_valid_i(1'b0),
+      .patch_ready_o(unused_patch),
+      .patch_i('0),
       .m_axis_network_tvalid,
       .m_axis_network_tready,
       .m_axis_network_tdata,
@@ -541,37 +549,42 @@ module ls_transfer_core
 
   // ---- counters ----
 
-  // What the wide counters count, one cycle later.
-  logic is_recorded_q;
-  logic [TransferCounters-1:0] counts_q;
-  logic [DropReasons-1:0] drops_q;
+  // What the counters count, one and two cycles later, because they may be far away.
+  logic recorded_q, is_recorded_q, is_counted_q;
+  logic [TransferCounters-1:0] chosen_counts_q, counts_q;
+  logic [DropReasons-1:0] chosen_drops_q, drops_q;
 
   always_ff @(posedge clk_i) begin
-    is_recorded_q <= rst_ni && result_valid && result_ready && result.recorded;
-    for (int unsigned i = 0; i < TransferCounters; i++) counts_q[i] <= rst_ni && decided_valid && counts[i];
+    recorded_q <= rst_nq[6] && result_valid && result_ready && result.recorded;
+    for (int unsigned i = 0; i < TransferCounters; i++) chosen_counts_q[i] <= rst_nq[6] && decided_valid && counts[i];
     for (int unsigned i = 0; i < DropReasons; i++) begin
-      drops_q[i] <= rst_ni && decided_valid && decided.verdict == VerdictDrop && 32'(reason) == i;
+      chosen_drops_q[i] <= rst_nq[6] && decided_valid && decided.verdict == VerdictDrop && 32'(reason) == i;
     end
+    is_recorded_q <= recorded_q;
+    counts_q <= chosen_counts_q;
+    drops_q <= chosen_drops_q;
   end
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
+    if (!rst_nq[6]) begin
+      is_counted_q <= 1'b0;
       accepted_q <= '0;
       passed_q <= '0;
       orders_q <= '0;
       records_q <= '0;
       counters_o <= '0;
-      drops_o <= '0;
     end else begin
-      // A barrier is set two cycles after its command was taken in, and a frame is counted three cycles after its last
-      // beat was: so this has exactly the frames that were complete before the command.
-      accepted_q <= accepted_q + 16'(window_valid);
+      // A barrier reads this three cycles after its command was taken in, and a frame is counted four cycles after its
+      // last beat was: so this has exactly the frames that were complete before the command.
+      is_counted_q <= window_valid;
+      accepted_q <= accepted_q + 16'(is_counted_q);
       passed_q <= passed_q + 16'(frame_passed_o);
       records_q <= records_q + 64'(is_recorded_q);
       orders_q <= orders_q + 6'(order_valid && order_ready) - 6'(response_valid && response_ready);
       for (int unsigned i = 0; i < TransferCounters; i++) counters_o[i] <= counters_o[i] + 64'(counts_q[i]);
-      for (int unsigned i = 0; i < DropReasons; i++) drops_o[i] <= drops_o[i] + 64'(drops_q[i]);
     end
+    if (!rst_nq[7]) drops_o <= '0;
+    else for (int unsigned i = 0; i < DropReasons; i++) drops_o[i] <= drops_o[i] + 64'(drops_q[i]);
   end
 
 `ifndef SYNTHESIS

@@ -260,6 +260,7 @@ module ls_transfer_reply
 
   always_comb begin
     decision_d.verdict = verdict_q[2];
+    decision_d.is_patched = 1'b0;
     decision_d.is_native = is_native_q[2];
     decision_d.is_v6 = is_v6_q;
     decision_d.is_vlan = is_vlan_q;

@@ -245,7 +245,7 @@ struct ls_sim *ls_sim_new(void) {
 #endif
     sim->top.clk_i = 0;
     sim->top.eval();
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 16; i++) {
         sim->settle();
         sim->edge();
     }

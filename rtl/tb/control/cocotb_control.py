@@ -169,7 +169,7 @@ class Bench:
         self.dut.axil_rst_ni.value = 0
         self.dut.s_command_tvalid.value = 0
         await ClockCycles(self.dut.axil_clk_i, 8)
-        await ClockCycles(self.dut.clk_i, 8)
+        await ClockCycles(self.dut.clk_i, 16)
         self.dut.rst_ni.value = 1
         await RisingEdge(self.dut.axil_clk_i)
         self.dut.axil_rst_ni.value = 1

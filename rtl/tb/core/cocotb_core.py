@@ -38,7 +38,7 @@ class Bench:
         self.dut.rst_ni.value = 0
         self.dut.s_command_tvalid.value = 0
         self.dut.now_ns_i.value = 1
-        await ClockCycles(self.dut.clk_i, 4)
+        await ClockCycles(self.dut.clk_i, 16)
         self.dut.rst_ni.value = 1
         await ClockCycles(self.dut.clk_i, 32)
 

@@ -95,8 +95,8 @@ def test_replies_back_to_back_take_one_cycle_for_each_beat():
         assert cycles[1] - cycles[0] == 20 * beats, (v6, vlan, count)
         # No beat of a reply waits: the last one leaves with the latency of the first one.
         _, times = both.nic.run_mixed([one], [])
-        assert both.nic.latency() == 43
-        assert times.frame_out[0] - times.frame_in[0] == 43 + beats - 1, (v6, vlan, count)
+        assert both.nic.latency() == 44
+        assert times.frame_out[0] - times.frame_in[0] == 44 + beats - 1, (v6, vlan, count)
     both.nic.close()
 
 
