@@ -280,10 +280,14 @@ module ls_emit_proof
       if (u_dut.rewritten_valid_q) assert (is_complete(u_dut.rewritten_q));
       if (u_dut.joined_valid_q) begin
         assert (is_complete('{u_dut.joined_q.decision.verdict, u_dut.joined_q.beat}));
+        assert (u_dut.joined_q.is_reply == (u_dut.joined_q.decision.verdict == VerdictReply));
+        if (!u_dut.joined_q.is_reply) assert (u_dut.joined_q.replies == '0);
       end
       if (u_dut.chosen_valid_q) begin
         assert (has_reason(
-            u_dut.chosen_q.verdict, u_dut.chosen_q.mask, {u_dut.chosen_q.first, u_dut.chosen_q.second}
+            u_dut.chosen_q.verdict,
+            u_dut.chosen_q.mask,
+            {u_dut.chosen_q.first, u_dut.chosen_q.second, |u_dut.chosen_q.in_header}
         ));
         if (u_dut.chosen_q.verdict == VerdictDrop) assert (u_dut.chosen_q.beat.last);
       end
@@ -297,7 +301,7 @@ module ls_emit_proof
 
   // Returns 1 for a valid verdict with bytes that change only in a reply.
   function automatic logic has_reason(input verdict_e verdict, input logic [BeatBytes/2-1:0] mask,
-                                      input logic [7:0] headers);
+                                      input logic [8:0] headers);
     return verdict == VerdictReply ||
            (verdict inside {VerdictForward, VerdictDrop} && mask == '0 && headers == '0);
   endfunction

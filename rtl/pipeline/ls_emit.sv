@@ -10,10 +10,10 @@
 // Patches are for the frames whose decision has is_patched: one for the second beat and for each beat after it, up to
 // the patch with is_end. The first beat of such a frame waits for the first patch.
 // frame_passed_o is 1 for one cycle when the last beat of a frame was accepted by its output or discarded.
-// Latency: four cycles after beat, decision and patch are all there. In the first cycle, the module takes them together;
-// in the second one, it puts the patch into the beat, and chooses those bytes of the decision that belong to the beat; in
-// the third one, it writes them into the beat; in the fourth one, it puts the beat into the queue in front of the
-// outputs. A beat is taken only if that queue has a place for it, so no stage waits. The inputs may come out of
+// Latency: four cycles after beat, decision and patch are all there. In the first cycle, the module takes them
+// together; in the second one, it puts the patch into the beat, and chooses those bytes of the decision that belong to
+// the beat; in the third one, it writes them into the beat; in the fourth one, it puts the beat into the queue in front
+// of the outputs. A beat is taken only if that queue has a place for it, so no stage waits. The inputs may come out of
 // distributed RAM, because registers take them.
 // Throughput: one beat in each cycle.
 
@@ -53,6 +53,8 @@ module ls_emit
   // A beat with its decision and its patch.
   typedef struct packed {
     decision_t decision;
+    logic is_reply;
+    logic [Kinds-1:0] replies;  // a reply with headers of this kind
     beat_t beat;
     logic is_patched;
     patch_t patch;
@@ -106,7 +108,6 @@ module ls_emit
   logic out_has_room, out_valid, out_ready;
   joined_t joined_d, joined_q;
   logic [WindowBeats:0] place_q;  // of joined_q in its frame, one of these bits; the highest one: after the window
-  logic is_reply;
   chosen_t chosen, chosen_q;
   output_t rewritten, rewritten_q, out;
   // Beats that were taken and have not left; there is room for one more beat, also if one was taken one cycle ago.
@@ -124,10 +125,16 @@ module ls_emit
   assign decision_ready_o = takes && frame_i.last;
   assign patch_ready_o = uses_patch;
 
-  assign joined_d.decision = decision_i;
-  assign joined_d.beat = frame_i;
-  assign joined_d.is_patched = uses_patch;
-  assign joined_d.patch = patch_i;
+  always_comb begin
+    joined_d.decision = decision_i;
+    joined_d.is_reply = decision_i.verdict == VerdictReply;
+    for (int unsigned kind = 0; kind < Kinds; kind++) begin
+      joined_d.replies[kind] = joined_d.is_reply && {decision_i.is_v6, decision_i.is_vlan} == 2'(kind);
+    end
+    joined_d.beat = frame_i;
+    joined_d.is_patched = uses_patch;
+    joined_d.patch = patch_i;
+  end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -163,15 +170,13 @@ module ls_emit
 
   // ---- patch, and choice of the bytes ----
 
-  assign is_reply = joined_q.decision.verdict == VerdictReply;
-
   always_comb begin
     logic [8*WindowBytes-1:0] body;
     logic [WindowBytes/2-1:0] mask;
     chosen = '0;
     chosen.verdict = joined_q.decision.verdict;
     chosen.beat = joined_q.beat;
-    if (SkipsIdle && !(joined_valid_q && is_reply)) begin
+    if (SkipsIdle && !(joined_valid_q && joined_q.is_reply)) begin
       body = '0;
       mask = '0;
     end else begin
@@ -185,14 +190,14 @@ module ls_emit
       // One bit of place_q is 1, so no choice depends on the one before.
       for (int unsigned i = 0; i < WindowBeats; i++) begin
         if (place_q[i]) chosen.body |= body[BeatBits*i+:BeatBits];
-        if (place_q[i] && is_reply) chosen.mask |= mask[BeatBytes/2*i+:BeatBytes/2];
+        if (place_q[i] && joined_q.is_reply) chosen.mask |= mask[BeatBytes/2*i+:BeatBytes/2];
       end
       chosen.is_native = joined_q.decision.is_native;
       chosen.ttl = joined_q.decision.ttl;
       chosen.ip_check = be16(joined_q.decision.ip_check);
       chosen.udp_check = be16(joined_q.decision.udp_check);
       for (int unsigned kind = 0; kind < Kinds; kind++) begin
-        if (is_reply && {joined_q.decision.is_v6, joined_q.decision.is_vlan} == 2'(kind)) begin
+        if (joined_q.replies[kind]) begin
           chosen.first[kind]  = place_q[0];
           chosen.second[kind] = place_q[1];
           if (place_q[0]) chosen.in_header |= InHeader[kind][0+:BeatBytes];
@@ -212,8 +217,8 @@ module ls_emit
 
   // ---- rewriting ----
 
-  // One case for each kind of headers, so that the synthesis sees constants. At most one bit of `first` and `second` is 1,
-  // so the cases are joined by OR, and no choice depends on another one.
+  // One case for each kind of headers, so that the synthesis sees constants. At most one bit of `first` and `second` is
+  // 1, so the cases are joined by OR, and no choice depends on another one.
   always_comb begin
     int unsigned ip_at, udp_at, payload_at;
     logic [BeatBits-1:0] old, data;

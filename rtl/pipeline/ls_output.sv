@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Output of the pipeline: the queue of decisions, and ls_emit. The bits of a decision on which ls_emit decides whether it
-// takes a beat have a queue of their own with a register behind it, because they are the beginning of long paths.
+// Output of the pipeline: the queue of decisions, and ls_emit. The bits of a decision that tell ls_emit whether it
+// takes a beat, and how, have a queue of their own with a register behind it, because they are the beginning of long
+// paths.
 //
 // Interface: decision_valid_i is 1 for one cycle for each decision, and needs space in the queue: at most Decisions may
 // be under way. Frames and patches come by ready/valid, in the order of the decisions; see ls_emit. decision_taken_o is
@@ -48,6 +49,8 @@ module ls_output
   typedef struct packed {
     verdict_e verdict;
     logic is_patched;
+    logic is_v6;
+    logic is_vlan;
   } flags_t;
 
   logic decisions_ready, queued_valid, flags_ready, next_valid, next_ready, flags_valid, decision_valid, decision_ready;
@@ -78,7 +81,12 @@ module ls_output
       .rst_ni,
       .valid_i(decision_valid_i),
       .ready_o(flags_ready),
-      .data_i ('{verdict: decision_i.verdict, is_patched: decision_i.is_patched}),
+      .data_i ('{
+          verdict: decision_i.verdict,
+          is_patched: decision_i.is_patched,
+          is_v6: decision_i.is_v6,
+          is_vlan: decision_i.is_vlan
+      }),
       .valid_o(next_valid),
       .ready_i(next_ready),
       .data_o (next),
@@ -104,6 +112,8 @@ module ls_output
     decision = queued;
     decision.verdict = flags.verdict;
     decision.is_patched = flags.is_patched;
+    decision.is_v6 = flags.is_v6;
+    decision.is_vlan = flags.is_vlan;
   end
 
   always_ff @(posedge clk_i) decision_taken_o <= rst_ni && decision_ready;

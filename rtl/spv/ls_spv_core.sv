@@ -494,14 +494,10 @@ module ls_spv_core
 
   always_ff @(posedge clk_i) begin
     if (!rst_nq[5]) begin
-      begins_q <= 1'b0;
-      has_passed_q <= '0;
       accepted_q <= '0;
       passed_q <= '0;
       counters_o <= '0;
     end else begin
-      begins_q <= begins;
-      has_passed_q <= {has_passed_q[0], frame_passed_o};
       accepted_q <= accepted_q + 16'(begins_q);
       passed_q <= passed_q + 16'(has_passed_q[1]);
       for (int unsigned i = 0; i < SpvCounters; i++) counters_o[i] <= counters_o[i] + 64'(counts_q[i]);
@@ -511,6 +507,8 @@ module ls_spv_core
   end
 
   always_ff @(posedge clk_i) begin
+    begins_q <= begins;
+    has_passed_q <= {has_passed_q[0], frame_passed_o};
     counts_q <= chosen_counts_q;
     drops_q  <= chosen_drops_q;
     for (int unsigned i = 0; i < SpvCounters; i++) begin

@@ -40,6 +40,7 @@ module ls_spv_request
   localparam int unsigned PaddingAt = BodyAt + 8 * RootReplyBlockHashAt;
   localparam int unsigned PaddingBits = 8 * (RootReplyBytes - RootReplyBlockHashAt);
   localparam int unsigned PaddingParts = (PaddingBits + PartBits - 1) / PartBits;
+  localparam int unsigned ItemsBits = $clog2(SpvRootsMax + 1);
   localparam int unsigned HeadParts = 8 * RootsHeadCountAt / PartBits;
 
   // What is known about a datagram.
@@ -56,7 +57,7 @@ module ls_spv_request
     logic is_right_status;
     logic is_right_length;
     logic is_root;
-    logic is_roots;
+    logic is_roots_op;
   } facts_t;
 
   facts_t facts_d, facts_q, joined_q;
@@ -65,6 +66,9 @@ module ls_spv_request
   logic [PaddingParts-1:0] is_padded_part_q;  // the bytes of the body after the TXID
   logic [HeadParts-1:0] is_head_part_q;  // the head of `roots` before the count
   logic is_zero_q, is_padded_q, is_head_padded_q;
+  // `roots`: number of items for which the payload has exactly the length, or 0; low bits of the count in the payload.
+  logic [ItemsBits-1:0] room_d, room_q, count_q;
+  logic is_small_q, is_count_q;  // the high bits of the count are 0; the count is the number of items in the payload
   logic takes_item_d, takes_item_q;  // the TXID is that of an item
   logic valid_q, looks_up_q;
   logic [31:0] count;
@@ -98,14 +102,17 @@ module ls_spv_request
       facts_d.is_right_length = 17'(be16(payload[8*NativeHeaderLengthAt+:16])) + 17'(NativeHeaderBytes) ==
                                 17'(datagram_i.payload_bytes);
       facts_d.is_root = payload[8*NativeHeaderOpAt+:8] == SpvOpRoot && datagram_i.payload_bytes == 16'(RootBytes);
-      facts_d.is_roots = 1'b0;
-      for (int unsigned items = 1; items <= SpvRootsMax; items++) begin
-        if (count == items &&
-            datagram_i.payload_bytes == 16'(NativeHeaderBytes + RootsHeadBytes + RootItemBytes * items)) begin
-          facts_d.is_roots = Roots && payload[8*NativeHeaderOpAt+:8] == SpvOpRoots;
-        end
-      end
+      facts_d.is_roots_op = Roots && payload[8*NativeHeaderOpAt+:8] == SpvOpRoots;
       takes_item_d = !valid_i || (!facts_d.is_paper && payload[8*NativeHeaderOpAt+:8] == SpvOpRoots);
+    end
+  end
+
+  always_comb begin
+    room_d = '0;
+    for (int unsigned items = 1; items <= SpvRootsMax; items++) begin
+      if (datagram_i.payload_bytes == 16'(NativeHeaderBytes + RootsHeadBytes + RootItemBytes * items)) begin
+        room_d |= ItemsBits'(items);
+      end
     end
   end
 
@@ -122,6 +129,9 @@ module ls_spv_request
       for (int unsigned i = 0; i < ZeroParts; i++) is_zero_part_q[i] <= payload[PartBits*i+:PartBits] == '0;
       for (int unsigned i = 0; i < PaddingParts; i++) is_padded_part_q[i] <= padding[PartBits*i+:PartBits] == '0;
       for (int unsigned i = 0; i < HeadParts; i++) is_head_part_q[i] <= payload[BodyAt+PartBits*i+:PartBits] == '0;
+      room_q <= room_d;
+      count_q <= count[ItemsBits-1:0];
+      is_small_q <= count[31:ItemsBits] == '0;
       begin_q <= payload[BodyAt+255:0];
       item_txid_q <= item_txid_i;
     end
@@ -146,6 +156,7 @@ module ls_spv_request
       is_zero_q <= &is_zero_part_q;
       is_padded_q <= &is_padded_part_q;
       is_head_padded_q <= &is_head_part_q;
+      is_count_q <= is_small_q && room_q == count_q && count_q != '0;
     end
     if (!SkipsIdle || looks_up_q) txid_o <= txid_d;
   end
@@ -176,7 +187,7 @@ module ls_spv_request
       request_o.reason  = DropReplyBit;
     end else if (!joined_q.is_right_version || !joined_q.is_right_status || !joined_q.is_right_length) begin
       request_o.outcome = OutcomeHost;
-    end else if (joined_q.is_roots && is_head_padded_q) begin
+    end else if (joined_q.is_roots_op && is_count_q && is_head_padded_q) begin
       request_o.outcome = OutcomeRoots;
     end else if (!joined_q.is_root || !is_padded_q) begin
       request_o.outcome = OutcomeHost;
