@@ -222,6 +222,8 @@ module ls_spv_lookup_proof
     end
   endfunction
 
+  logic [2:0] hash_q;  // the module takes the key one cycle before the TXID
+
   always_ff @(posedge clk_i) begin
     for (int unsigned age = 2; age <= Latency; age++) begin
       flight_q[age] <= flight_q[age-1];
@@ -229,7 +231,8 @@ module ls_spv_lookup_proof
     end
     flight_q[1] <= now;
     // Number of the set, times the number of ways.
-    flight_q[2].hash <= hash_i ^ flight_q[1].txid[2:0];
+    hash_q <= hash_i;
+    flight_q[2].hash <= hash_q ^ flight_q[1].txid[2:0];
     flight_q[10].first <= (PaperIndex ? flight_q[9].txid[2:0] : flight_q[9].hash >> WayBits) << WayBits;
     {flight_q[12].is_found, flight_q[12].generation, flight_q[12].slot} <= {
       searched(flight_q[11], lines_q).is_found,
@@ -278,8 +281,9 @@ module ls_spv_lookup_proof
 
   always_comb begin
     assume (!is_first_q || !rst_ni);
-    if (is_first_q) assume (lines_q == held && blocks_q == held_blocks && was_leased_q == leased);
-    else begin
+    if (is_first_q) begin
+      assume (lines_q == held && blocks_q == held_blocks && was_leased_q == leased && hash_q == u_dut.u_hash.key_q);
+    end else begin
       assume (8'(epoch_i - epoch_q) < 8'd15);
       if (was_reset_q) assume (!valid_i);
     end
@@ -298,6 +302,7 @@ module ls_spv_lookup_proof
       // Each write reaches its line or block, and no other.
       assert (lines_q == held && blocks_q == held_blocks);
       assert (was_leased_q == leased);
+      assert (hash_q == u_dut.u_hash.key_q);
       assert (valid_out == done.valid);
       // For the induction: after a reset, only requests that came after it are on their way.
       for (int unsigned age = 1; age <= Latency; age++) begin
