@@ -94,6 +94,8 @@ pub struct Mixed<'a> {
     asked: Vec<Option<(u64, RequestInFlight)>>,
     /// Request that was judged last, with its number.
     judged: Option<(u64, RequestInFlight)>,
+    /// Number of the first request that counts in the hit rate.
+    counts_from: u64,
     reads: u64,
     hits: u64,
 }
@@ -109,25 +111,29 @@ impl<'a> Mixed<'a> {
             next: 0,
             asked: vec![None; TAGS as usize],
             judged: None,
+            counts_from: 0,
             reads: 0,
             hits: 0,
         }
     }
 
-    /// Returns the share of the counted reads that the fast path answered.
+    /// Returns the share of the counted reads that the fast path answered. Counted reads are those sent after the
+    /// warm-up. Those in flight at its end are mostly misses, because a miss takes longer, so they would lower the share.
     pub fn hit_rate(&self) -> f64 {
         self.hits as f64 / self.reads.max(1) as f64
     }
 
-    fn judge_read(&mut self, status: u16, body: &[u8], row: u32, at_least: u64) -> Judged {
+    fn judge_read(&mut self, number: u64, status: u16, body: &[u8], row: u32, at_least: u64) -> Judged {
         let answer = native::parse_reply(body).filter(|_| status == Status::Ok as u16);
         let found = answer.as_ref().and_then(|answer| match &answer.rows[..] {
             [(key, 0, value)] if *key == rows::key(row) => rows::version_of(row, value),
             _ => None,
         });
-        self.reads += 1;
         let is_hit = answer.is_some_and(|answer| answer.source == COLUMN_SOURCE_FASTPATH);
-        self.hits += u64::from(is_hit);
+        if number >= self.counts_from {
+            self.reads += 1;
+            self.hits += u64::from(is_hit);
+        }
         match found {
             Some(version) if version < at_least => Judged::Stale,
             Some(version) if version <= self.known.0[row as usize].sent => Judged::Right,
@@ -184,7 +190,7 @@ impl Asker for Mixed<'_> {
         let status = header.status.get();
         let judged = match asked {
             RequestInFlight::Read { row, at_least } if header.op == COLUMN_OP_GET | NATIVE_REPLY_BIT => {
-                self.judge_read(status, body, row, at_least)
+                self.judge_read(number, status, body, row, at_least)
             }
             RequestInFlight::Read { .. } => Judged::Wrong,
             RequestInFlight::Put { row, version } => self.judge_put(status, row, version),
@@ -220,6 +226,7 @@ impl Asker for Mixed<'_> {
     }
 
     fn counts(&mut self) {
+        self.counts_from = self.next;
         (self.reads, self.hits) = (0, 0);
     }
 }
@@ -229,8 +236,13 @@ mod tests {
     use super::*;
     use lineside_column::table::{Cell, FoundCell};
     use lineside_messages::column::native::Draft;
+    use lineside_wire::COLUMN_SOURCE_HOST;
 
     fn reply(request: &[u8], row: u32, version: u64) -> Vec<u8> {
+        reply_of(COLUMN_SOURCE_FASTPATH, request, row, version)
+    }
+
+    fn reply_of(source: u8, request: &[u8], row: u32, version: u64) -> Vec<u8> {
         let (header, _) = NativeHeader::ref_from_prefix(request).unwrap();
         let mut draft = Draft::new(request.len());
         let cell = Cell {
@@ -240,7 +252,7 @@ mod tests {
         };
         let key = rows::key(row).to_vec();
         assert!(draft.put(&[FoundCell { key, column: 0, cell }]));
-        draft.finish(header, Status::Ok, COLUMN_SOURCE_FASTPATH)
+        draft.finish(header, Status::Ok, source)
     }
 
     #[test]
@@ -272,6 +284,26 @@ mod tests {
             "no put has this version, so the reply is wrong"
         );
         assert_eq!(mixed.hit_rate(), 1.0);
+    }
+
+    #[test]
+    fn reads_sent_before_the_counted_time_are_not_in_the_hit_rate() {
+        let mut known = KnownVersions::default();
+        let mut mixed = Mixed::new(Draws(Arc::new(vec![5; DRAWS])), &mut known, 0);
+        let free = |_: usize| true;
+        let (_, early) = mixed.ask(&free).unwrap();
+        mixed.counts();
+        let (_, hit) = mixed.ask(&free).unwrap();
+        let (_, miss) = mixed.ask(&free).unwrap();
+        for (source, request) in [
+            (COLUMN_SOURCE_HOST, &early),
+            (COLUMN_SOURCE_FASTPATH, &hit),
+            (COLUMN_SOURCE_HOST, &miss),
+        ] {
+            let reply = reply_of(source, request, 5, rows::FIRST_VERSION);
+            assert!(matches!(mixed.judge(&reply), Some((_, Judged::Right))));
+        }
+        assert_eq!(mixed.hit_rate(), 0.5);
     }
 
     #[test]
