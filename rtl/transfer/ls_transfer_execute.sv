@@ -30,6 +30,7 @@ module ls_transfer_execute
     input logic source_found_i,
     input logic source_new_i,
     input logic [CellBits-1:0] source_i,
+    // Valid in the first cycle of the slot.
     input logic destination_found_i,  // 0 for all commands but TRANSFER
     input logic [CellBits-1:0] destination_i,
 
@@ -52,14 +53,18 @@ module ls_transfer_execute
     logic   found;              // the source is in the table
     logic   is_new;             // the source is created
     logic   destination_found;
+    logic   is_same_account;    // source and destination have the same id
     index_t source;
     index_t destination;
   } work_t;
 
   // --------------------------------------------------------------------------- reading (c to c+2)
-  logic port_phase_q;  // phase_i for the ports of the memory, which need a register of their own
-  work_t work_d, read_q;
-  index_t read_destination;
+  // Addresses and write enables of the memory's ports: they write in the first cycle of a slot, and read in the second
+  // one. Nothing but these registers drives the RAM blocks, which are far apart.
+  index_t source_port_q, destination_port_q;
+  logic source_port_write_q, destination_port_write_q;
+  logic destination_found_q;
+  work_t work_d, read_q, operand_q;
   cell_t source_read, destination_read;
   cell_t source_next, destination_next;  // chosen by the slot before (c+4)
   logic source_write, destination_write;
@@ -71,16 +76,30 @@ module ls_transfer_execute
   cell_t [(1<<CellBits)-1:0] content;  // of the memory
 `endif
 
-  // Operations on one account read it at both ports, because ISSUE adds on the destination's side.
-  assign read_destination = destination_found_i ? destination_i : source_i;
+  // In the second cycle of the slot, in which the ports have its addresses.
   assign work_d = '{
           slot: slot_i,
           found: source_found_i,
           is_new: source_new_i,
-          destination_found: destination_found_i,
+          destination_found: destination_found_q,
+          is_same_account: slot_i.operation.source == slot_i.operation.destination,
           source: source_i,
-          destination: read_destination
+          destination: destination_port_q
       };
+
+  always_ff @(posedge clk_i) begin
+    source_port_write_q <= rst_ni && !phase_i && source_write;
+    destination_port_write_q <= rst_ni && !phase_i && destination_write;
+    if (phase_i) begin
+      source_port_q <= source_i;
+      // Operations on one account read it at both ports, because ISSUE adds on the destination's side.
+      destination_port_q <= destination_found_i ? destination_i : source_i;
+      destination_found_q <= destination_found_i;
+    end else begin
+      source_port_q <= operand_q.source;
+      destination_port_q <= operand_q.destination;
+    end
+  end
 
   ls_transfer_ram #(
       .Width($bits(cell_t)),
@@ -88,12 +107,12 @@ module ls_transfer_execute
       .Style(Style)
   ) u_cells (
       .clk_i,
-      .a_write_i(port_phase_q && source_write_enable_q),
-      .a_address_i(port_phase_q ? source_write_index_q : source_i),
+      .a_write_i(source_port_write_q),
+      .a_address_i(source_port_q),
       .a_data_i(source_write_q),
       .a_data_o(source_read),
-      .b_write_i(port_phase_q && destination_write_enable_q),
-      .b_address_i(port_phase_q ? destination_write_index_q : read_destination),
+      .b_write_i(destination_port_write_q),
+      .b_address_i(destination_port_q),
       .b_data_i(destination_write_q),
       .b_data_o(destination_read)
 `ifdef FORMAL,
@@ -103,7 +122,6 @@ module ls_transfer_execute
 
   // ----------------------------------------------------------------------------- forwarding (c+2)
   // Who wrote last: 0 and 1: source and destination of the slot before; 2 and 3: of the slot two before.
-  work_t operand_q;
   logic [3:0] source_from_d, source_from_q, destination_from_d, destination_from_q;
   cell_t source_d, source_q, destination_d, destination_q;
 
@@ -174,7 +192,7 @@ module ls_transfer_execute
     else if (work.found) begin
       if (asked.command == CommandCreate) decoded.code = CodeAccountExists;
       if (decoded.is_transfer) begin
-        if (asked.source == asked.destination) decoded.code = CodeSameAccount;
+        if (work.is_same_account) decoded.code = CodeSameAccount;
         else if (!work.destination_found) decoded.code = CodeUnknownAccount;
       end
     end else if (asked.command != CommandCreate) decoded.code = CodeUnknownAccount;
@@ -258,18 +276,24 @@ module ls_transfer_execute
   values_t values_d, values_q;
   operation_t operation;
   logic unused_operation;
-  logic [AmountBits:0] sum, sum_held;
-  amount_t available, left;
+  amount_t sum, left;
+  // What the destination will have with what it is to get, and what the source can still pay; the latter may be negative.
+  // With three terms each, they need one addition, not two.
+  logic [AmountBits+1:0] total, rest;
+  logic unused_sums;
   amount_t credit_d, credit_q;  // refusals of numbered requests that may still be recorded
   logic is_operation, is_numbered, is_known, is_changing, is_reading, is_frozen, is_claimed, is_answered, is_stale;
   logic is_same_body, is_insufficient, is_left_over, is_large, is_plain, is_refusal, is_settled, has_credit, keeps;
   code_e early;
 
   assign operation = operand_q.slot.operation;
-  assign unused_operation = &{1'b0, operation};
-  assign sum = {1'b0, destination_q.balance} + {1'b0, operation.amount};
-  assign sum_held = {1'b0, sum[AmountBits-1:0]} + {1'b0, destination_q.held_in};
-  assign available = source_q.balance - source_q.held_out;
+  assign unused_operation = &{1'b0, operation, operand_q.is_same_account};
+  assign sum = destination_q.balance + operation.amount;
+  assign total = (AmountBits + 2)'(destination_q.balance) + (AmountBits + 2)'(operation.amount) +
+      (AmountBits + 2)'(destination_q.held_in);
+  assign rest = (AmountBits + 2)'(source_q.balance) - (AmountBits + 2)'(source_q.held_out) -
+      (AmountBits + 2)'(operation.amount);
+  assign unused_sums = &{1'b0, total, rest};
   assign left = source_q.balance - operation.amount;
 
   // The balance with these high bits exceeds the format of the reply.
@@ -316,14 +340,14 @@ module ls_transfer_execute
     values_d.is_without_credit = is_refusal && !has_credit;
 
     // What the sums decide.
-    is_insufficient = operation.amount > available;
+    is_insufficient = rest[AmountBits+1];
     is_left_over = exceeds(left[AmountBits-1:PaperBits]);
     values_d.is_insufficient = is_known && decoded_q.is_transfer && is_insufficient;
     values_d.is_short = is_known && is_plain && !is_settled && decoded_q.is_transfer &&
         (is_insufficient || is_left_over);
     values_d.is_over = is_known && is_plain && !is_settled &&
         (decoded_q.is_transfer || decoded_q.is_issue) &&
-        (sum[AmountBits] || exceeds(sum[AmountBits-1:PaperBits]) || sum_held[AmountBits]);
+        (total[AmountBits+1:AmountBits] != '0 || exceeds(sum[AmountBits-1:PaperBits]));
 
     values_d.code = early;
     if (is_settled && is_changing && is_numbered && !has_credit) values_d.code = CodeBusy;
@@ -343,13 +367,13 @@ module ls_transfer_execute
     values_d.told = '0;
     if (values_d.reads && !is_settled) values_d.told = source_q.balance;
 
-    values_d.sum = sum[AmountBits-1:0];
+    values_d.sum = sum;
     values_d.source_version = operand_q.is_new ? version_t'(1) : source_q.version + 1'b1;
     values_d.destination_version = destination_q.version + 1'b1;
     values_d.frozen = source_q.frozen;
     case (operation.command)
       CommandCreate: values_d.balance = operation.amount;
-      CommandIssue: values_d.balance = sum[AmountBits-1:0];
+      CommandIssue: values_d.balance = sum;
       CommandTransfer: values_d.balance = left;
       default: values_d.balance = source_q.balance;
     endcase
@@ -520,7 +544,6 @@ module ls_transfer_execute
   always_ff @(posedge clk_i) begin
     done_q <= rst_ni && !phase_i && operand_q.slot.valid;
     is_claimed_o <= rst_ni && claims_q != '0;
-    port_phase_q <= rst_ni && !port_phase_q;
   end
 
   assign done_o = done_q;
@@ -534,7 +557,11 @@ module ls_transfer_execute
   always_comb begin
     if (rst_ni) begin
       assert (is_contract(read_q.slot) && is_contract(operand_q.slot) && is_contract(slot_q));
-      assert (port_phase_q == phase_i && done_q == (phase_i && slot_q.valid));
+      assert (done_q == (phase_i && slot_q.valid));
+      assert (source_port_write_q == (phase_i && source_write_enable_q));
+      assert (destination_port_write_q == (phase_i && destination_write_enable_q));
+      if (source_port_write_q) assert (source_port_q == source_write_index_q);
+      if (destination_port_write_q) assert (destination_port_q == destination_write_index_q);
       if (slot_q.valid && !slot_q.is_order) begin
         assert (!result_q.recorded || slot_q.has_place);
         assert (result_q.user == slot_q.operation.user && record_q.user == result_q.user);
@@ -610,7 +637,9 @@ module ls_transfer_execute
         assume (source_found_i == past_found_q && source_new_i == past_new_q);
       end
     end else begin
-      assume (!rst_ni && !phase_i && !port_phase_q);  // the last cycle of the reset
+      // The last cycle of the reset. No slot is under way, and the one after it has its first cycle before its second.
+      assume (!slot_i.valid);
+      assume (!rst_ni && !phase_i && !source_port_write_q && !destination_port_write_q);
       for (int unsigned i = 0; i < Cells; i++) begin
         if (live_q[i]) assume (is_possible(content[i]) && !content[i].claimed);
       end
@@ -625,7 +654,7 @@ module ls_transfer_execute
     end
     assume (is_contract(slot_i));
     assume (slot_i.operation.number == '0 || slot_i.operation.is_paper);
-    if (destination_found_i) begin
+    if (phase_i && destination_found_i) begin
       assume (!slot_i.is_order && slot_i.operation.command == CommandTransfer);
       assume (slot_i.operation.source != slot_i.operation.destination);
       assume (destination_i != source_i);

@@ -113,11 +113,18 @@ module ls_transfer_store
   end
 
   // The first cycle of the slot checks the operation, and reserves the place of its record.
+  localparam int unsigned ZeroParts = 4;
+  localparam int unsigned ZeroBits = (AmountBits + ZeroParts - 1) / ZeroParts;
   operation_t first_operation;
+  logic [ZeroParts-1:0] zero_parts_q;  // parts of the operation's amount that are 0
+  logic is_zero;
+  logic [ZeroParts*ZeroBits-1:0] amount;
   assign first_operation = slot_q[0].operation;
+  assign amount = (ZeroParts * ZeroBits)'(operation_i.amount);
+  assign is_zero = &zero_parts_q;
   assign is_bad = first_operation.command < CommandCreate || first_operation.command > CommandUnfreeze ||
-      (first_operation.command == CommandTransfer && first_operation.amount == '0) ||
-      (first_operation.command == CommandIssue && !first_operation.is_paper && first_operation.amount == '0);
+      (first_operation.command == CommandTransfer && is_zero) ||
+      (first_operation.command == CommandIssue && !first_operation.is_paper && is_zero);
   assign needs_place = slot_q[0].valid && !slot_q[0].is_order && first_operation.command != CommandRefer &&
       (first_operation.keep_refusals || (!is_bad && first_operation.refused == CodeDone));
   always_comb begin
@@ -156,6 +163,9 @@ module ls_transfer_store
       slot_q[0].operation <= slot_d.operation;
       slot_q[0].kind <= slot_d.kind;
       slot_q[0].account <= slot_d.account;
+      for (int unsigned i = 0; i < ZeroParts; i++) begin
+        zero_parts_q[i] <= amount[ZeroBits*i+:ZeroBits] == '0;
+      end
       for (int unsigned i = 1; i <= ExecuteAt; i++) begin
         {slot_q[i].is_order, slot_q[i].is_busy, slot_q[i].has_place, slot_q[i].operation, slot_q[i].kind,
          slot_q[i].account} <= {slot_q[i-1].is_order, slot_q[i-1].is_busy, slot_q[i-1].has_place,
@@ -175,8 +185,8 @@ module ls_transfer_store
   slot_t compare;
   logic is_found, is_full, insert, remove;
   logic [CellBits-1:0] found_cell;
-  logic source_found_q, source_new_q, destination_found_q;
-  logic [CellBits-1:0] source_q, destination_q;
+  logic source_found_q, source_new_q, destination_found;
+  logic [CellBits-1:0] source_q;
   id_t hashed_q, searched_q;
   logic unused_slot;
 
@@ -246,11 +256,9 @@ module ls_transfer_store
       source_found_q <= is_found;
       source_new_q <= insert && !is_found && !is_full;
       source_q <= found_cell;
-    end else begin
-      destination_found_q <= is_found && has_payee_q;
-      destination_q <= found_cell;
     end
   end
+  assign destination_found = is_found && has_payee_q;  // in the first cycle of the slot that is executed
 
   // ------------------------------------------------------------------------------------ execution
   slot_t done;
@@ -290,8 +298,8 @@ module ls_transfer_store
       .source_found_i(source_found_q),
       .source_new_i(source_new_q),
       .source_i(source_q),
-      .destination_found_i(destination_found_q),
-      .destination_i(destination_q),
+      .destination_found_i(destination_found),
+      .destination_i(found_cell),
       .slot_o(done),
       .done_o(push),
       .result_o(result),
@@ -476,7 +484,7 @@ module ls_transfer_store
         end
       end
       // The execution assumes this of a slot whose destination was found.
-      if (past_phase_q && !phase_q && destination_found_q) begin
+      if (phase_q && destination_found) begin
         assert (!slot_q[ExecuteAt].is_order && slot_q[ExecuteAt].operation.command == CommandTransfer);
         assert (slot_q[ExecuteAt].operation.source != slot_q[ExecuteAt].operation.destination);
       end
