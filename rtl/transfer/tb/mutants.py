@@ -22,8 +22,7 @@ BUCKETS = "3"  # bits
 # with a semicolon. Texts of different mutants are equal or do not overlap.
 EXECUTE, SEARCH, STORE = (f"ls_transfer_{name}.sv" for name in ("execute", "search", "store"))
 FIFO, RAM = "ls_transfer_fifo.sv", "ls_transfer_ram.sv"
-OVER = "sum[AmountBits] || exceeds(sum[AmountBits-1:PaperBits]) || sum_held[AmountBits]"
-NO_ISSUE = "(first_operation.command == CommandIssue && !first_operation.is_paper && first_operation.amount == '0)"
+NO_ISSUE = "(first_operation.command == CommandIssue && !first_operation.is_paper && is_zero)"
 NEEDED = "(first_operation.keep_refusals || (!is_bad && first_operation.refused == CodeDone))"
 MUTANTS = [
     (EXECUTE, "if (from[0]) return source_next;", "", "the source of the slot before is not forwarded"),
@@ -35,10 +34,11 @@ MUTANTS = [
      "if (from[2]) return source_write_q; if (from[0]) return source_next;", "an older value is forwarded first"),
     (EXECUTE, "operand_q.slot.valid && operand_q.destination_found && operand_q.destination == index",
      "operand_q.slot.valid && operand_q.destination == index", "the credit side of ISSUE is forwarded"),
-    (EXECUTE, "operation.amount > available", "operation.amount >= available", "the whole balance cannot be paid"),
-    (EXECUTE, "source_q.balance - source_q.held_out", "source_q.balance", "held amounts can be paid"),
-    (EXECUTE, OVER, "exceeds(sum[AmountBits-1:PaperBits]) || sum_held[AmountBits]", "a balance wraps"),
-    (EXECUTE, OVER, "sum[AmountBits] || exceeds(sum[AmountBits-1:PaperBits])", "amounts to come are not counted"),
+    (EXECUTE, "rest[AmountBits+1]", "rest[AmountBits+1] || rest == '0",
+     "the whole balance cannot be paid"),
+    (EXECUTE, "(AmountBits + 2)'(source_q.held_out)", "(AmountBits + 2)'(0)", "held amounts can be paid"),
+    (EXECUTE, "total[AmountBits+1:AmountBits] != '0", "1'b0", "a balance wraps"),
+    (EXECUTE, "(AmountBits + 2)'(destination_q.held_in)", "(AmountBits + 2)'(0)", "amounts to come are not counted"),
     (EXECUTE, "(decoded_q.is_transfer || decoded_q.is_issue)", "decoded_q.is_issue", "TRANSFER may overflow"),
     (EXECUTE, "is_insufficient || is_left_over", "is_insufficient", "a reply is cut to 32 bits"),
     (EXECUTE, "source_q.frozen ||\n        (operand_q.destination_found && destination_q.frozen)",
@@ -58,7 +58,8 @@ MUTANTS = [
      "destination_write = operand_q.destination_found && operation.command == CommandTransfer;",
      "a refused TRANSFER pays"),
     (EXECUTE, "destination_found_i ? destination_i : source_i", "destination_i", "ISSUE adds to another account"),
-    (EXECUTE, "port_phase_q && destination_write_enable_q", "port_phase_q && 1'b0", "the payee is not written"),
+    (EXECUTE, "destination_port_write_q <= rst_ni && !phase_i && destination_write;",
+     "destination_port_write_q <= 1'b0;", "the payee is not written"),
     (SEARCH, "change_q[c].valid", "change_q[c].valid && c == 0", "the older change is not seen"),
     (SEARCH, "change_q[c].valid", "change_q[c].valid && c == 1", "the newest change is not seen"),
     (SEARCH, "change_q[c].way == WayBits'(w)", "1'b1", "a change is seen in all cells"),
@@ -73,10 +74,10 @@ MUTANTS = [
     (STORE, "search_ready && result_places_q != '0 && !may_take_order", "search_ready && !may_take_order",
      "results are lost"),
     (STORE, f"first_operation.command != CommandRefer &&\n      {NEEDED}", NEEDED, "REFER needs a place"),
-    (STORE, "(first_operation.command == CommandTransfer && first_operation.amount == '0)", "1'b0",
+    (STORE, "(first_operation.command == CommandTransfer && is_zero)", "1'b0",
      "a TRANSFER of 0 is executed"),
     (STORE, NO_ISSUE, "1'b0", "a native ISSUE of 0 is executed"),
-    (STORE, NO_ISSUE, "(first_operation.command == CommandIssue && first_operation.amount == '0)",
+    (STORE, NO_ISSUE, "(first_operation.command == CommandIssue && is_zero)",
      "an ISSUE of 0 of the paper is refused"),
     (STORE, "(order_turn_q || result_places_q == '0)", "1'b1", "orders delay operations without a bound"),
     (STORE, "compare.operation.command == CommandCreate && !compare.is_busy",
