@@ -118,7 +118,7 @@ impl<'a> Mixed<'a> {
     }
 
     /// Returns the share of the counted reads that the fast path answered. Reads count if they were sent after the
-    /// warm-up. Those in flight at its end are mostly misses, because a miss takes longer: they would lower the share.
+    /// warm-up. Those in flight when it ends are mostly misses, because a miss takes longer, and would lower the share.
     pub fn hit_rate(&self) -> f64 {
         self.hits as f64 / self.reads.max(1) as f64
     }
