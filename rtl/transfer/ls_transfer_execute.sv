@@ -4,6 +4,7 @@
 // the rules of xdp/transfer_rules.h and xdp/transfer_execute.h. A refused operation changes nothing.
 //
 // Timing, in cycles after the second cycle of the slot at the input (phase_i = 0, cycle c):
+//   c-1    the destination is at the input, and the addresses of both cells are put into registers
 //   c      both cells are read (port A: source, port B: destination)
 //   c+2    what is read is corrected by the two slots before, and put into registers
 //   c+3    sums, differences and comparisons; what they say about the outcome
@@ -30,7 +31,7 @@ module ls_transfer_execute
     input logic source_found_i,
     input logic source_new_i,
     input logic [CellBits-1:0] source_i,
-    // Valid in the first cycle of the slot.
+    // Valid in the first cycle of the slot only (phase_i = 1).
     input logic destination_found_i,  // 0 for all commands but TRANSFER
     input logic [CellBits-1:0] destination_i,
 
@@ -59,8 +60,8 @@ module ls_transfer_execute
   } work_t;
 
   // --------------------------------------------------------------------------- reading (c to c+2)
-  // Addresses and write enables of the memory's ports: they write in the first cycle of a slot, and read in the second
-  // one. Nothing but these registers drives the RAM blocks, which are far apart.
+  // Addresses and write enables of the memory's ports. They are registers, because the RAM blocks are far apart. The
+  // ports write in the first cycle of a slot, and read in the second one.
   index_t source_port_q, destination_port_q;
   logic source_port_write_q, destination_port_write_q;
   logic destination_found_q;
@@ -76,7 +77,7 @@ module ls_transfer_execute
   cell_t [(1<<CellBits)-1:0] content;  // of the memory
 `endif
 
-  // In the second cycle of the slot, in which the ports have its addresses.
+  // Used in the second cycle of the slot: destination_port_q is then the address of its destination.
   assign work_d = '{
           slot: slot_i,
           found: source_found_i,
@@ -277,8 +278,10 @@ module ls_transfer_execute
   operation_t operation;
   logic unused_operation;
   amount_t sum, left;
-  // What the destination will have with what it is to get, and what the source can still pay; the latter may be negative.
-  // With three terms each, they need one addition, not two.
+  // total: what the destination will have, with what is held for it. rest: what is left of the source without what is
+  // held; negative if the funds do not suffice. Each is one expression of three terms, so that synthesis uses one carry
+  // chain and not two. If more is held than the balance, which the host must not write, no payment is possible; the XDP
+  // program wraps.
   logic [AmountBits+1:0] total, rest;
   logic unused_sums;
   amount_t credit_d, credit_q;  // refusals of numbered requests that may still be recorded
@@ -637,7 +640,7 @@ module ls_transfer_execute
         assume (source_found_i == past_found_q && source_new_i == past_new_q);
       end
     end else begin
-      // The last cycle of the reset. No slot is under way, and the one after it has its first cycle before its second.
+      // The last cycle of the reset. The input has no valid slot, so the first valid one begins with its first cycle.
       assume (!slot_i.valid);
       assume (!rst_ni && !phase_i && !source_port_write_q && !destination_port_write_q);
       for (int unsigned i = 0; i < Cells; i++) begin

@@ -116,11 +116,11 @@ module ls_transfer_store
   localparam int unsigned ZeroParts = 4;
   localparam int unsigned ZeroBits = (AmountBits + ZeroParts - 1) / ZeroParts;
   operation_t first_operation;
-  logic [ZeroParts-1:0] zero_parts_q;  // parts of the operation's amount that are 0
+  logic [ZeroParts-1:0] zero_parts_q;  // parts of the operation's amount that are 0; without meaning for an order
   logic is_zero;
-  logic [ZeroParts*ZeroBits-1:0] amount;
+  logic [ZeroParts*ZeroBits-1:0] padded_amount;
   assign first_operation = slot_q[0].operation;
-  assign amount = (ZeroParts * ZeroBits)'(operation_i.amount);
+  assign padded_amount = (ZeroParts * ZeroBits)'(operation_i.amount);
   assign is_zero = &zero_parts_q;
   assign is_bad = first_operation.command < CommandCreate || first_operation.command > CommandUnfreeze ||
       (first_operation.command == CommandTransfer && is_zero) ||
@@ -164,7 +164,7 @@ module ls_transfer_store
       slot_q[0].kind <= slot_d.kind;
       slot_q[0].account <= slot_d.account;
       for (int unsigned i = 0; i < ZeroParts; i++) begin
-        zero_parts_q[i] <= amount[ZeroBits*i+:ZeroBits] == '0;
+        zero_parts_q[i] <= padded_amount[ZeroBits*i+:ZeroBits] == '0;
       end
       for (int unsigned i = 1; i <= ExecuteAt; i++) begin
         {slot_q[i].is_order, slot_q[i].is_busy, slot_q[i].has_place, slot_q[i].operation, slot_q[i].kind,
@@ -409,7 +409,7 @@ module ls_transfer_store
 
   // All slots from the oldest to the newest. The outcome waits for its queue in one cycle only.
   slot_t [Stages-1:0] all;
-  logic past_valid_q, past_phase_q, past_full_q;
+  logic past_valid_q, past_running_q, past_phase_q, past_full_q;
   user_t accepted_q, given_q;  // operations that were accepted, and whose results were taken
   user_t order_accepted_q, order_given_q;
   user_t want, order_want;
@@ -426,6 +426,7 @@ module ls_transfer_store
   initial past_valid_q = 1'b0;
   always_ff @(posedge clk_i) begin
     past_valid_q <= 1'b1;
+    past_running_q <= rst_ni;
     past_phase_q <= rst_ni && phase_q;
     past_full_q <= record_places_q == '0;
     leaving_q <= rst_ni ? leaving_q + ($clog2(RecordDepth) + 1)'(pop_record) -
@@ -503,6 +504,9 @@ module ls_transfer_store
       // A request that may change something has a place for its record, or is busy.
       if (phase_q && checked.valid && !checked.is_order && checked.operation.refused == CodeDone &&
           checked.operation.command != CommandRefer) assert (checked.has_place || checked.is_busy);
+      if (slot_q[0].valid && !slot_q[0].is_order) assert (is_zero == (first_operation.amount == '0));
+      // The execution assumes that no slot is at its input directly after a reset.
+      if (!past_running_q) assert (!slot_q[ExecuteAt].valid);
       // It is busy exactly if no place was free in the cycle in which it was accepted.
       if (phase_q && checked.valid && !checked.is_order && needs_place) begin
         assert (checked.is_busy == past_full_q && checked.has_place != past_full_q);
