@@ -4,8 +4,8 @@
 The frequencies are written into rtl/syn/fmax.csv. Every port of a module gets a register, so that the paths from inputs
 and to outputs count as well. Each module runs in its own process. Arguments are names of designs; without any, all run.
 `--check` compares with the table and fails if a frequency is more than 10 % below it. Logs, reports and lists of the
-longest paths (`*.paths.txt`) are in target/rtl-fmax. A native program `nextpnr-ecp5` on the path is used in place of that of PyPI, which runs in WebAssembly
-and takes about ten times as long.
+longest paths (`*.paths.txt`) are in target/rtl-fmax. A native program `nextpnr-ecp5` on the path is used in place of
+that of PyPI, which runs in WebAssembly and takes about ten times as long.
 """
 
 import collections
@@ -25,8 +25,13 @@ OUT = pathlib.Path("../target/rtl-fmax").resolve()
 COLUMNS = ["design", "goal_mhz", "fmax_mhz", "comb", "ff", "dp16kd", "mult18"]
 GOAL_MHZ = 125
 SPV_CORE = "spv core, 256 lines and 16 blocks"
-# Options of nextpnr for designs that fill a large part of the FPGA; smaller ones are faster with the default placer.
-OPTIONS = {SPV_CORE: ["--placer", "static", "--router", "router2", "--seed", "2"]}
+CHECKSUM = "transfer checksum"
+# Options of nextpnr for designs that fill a large part of the FPGA or use most of its multipliers. Other modules are
+# faster with the default placer. The default router had not finished the checksum after 400 s.
+OPTIONS = {
+    SPV_CORE: ["--placer", "static", "--router", "router2", "--seed", "2"],
+    CHECKSUM: ["--router", "router2", "--seed", "1"],
+}
 SPV = pathlib.Path("spv/spv.f").read_text().split()
 NIC = SPV + pathlib.Path("shells/nic.f").read_text().split()
 TRANSFER = pathlib.Path("transfer/transfer.f").read_text().split()
@@ -37,12 +42,21 @@ DESIGNS = [
     ("request", NIC, "ls_spv_request", ""),
     ("hash", NIC, "ls_index_hash", ""),
     ("lookup, 256 lines", NIC, "ls_spv_lookup", "-G LineBits=8"),
+    ("items of roots", NIC, "ls_spv_items", ""),
+    ("decision about roots", NIC, "ls_spv_roots", ""),
+    ("answers of roots", NIC, "ls_spv_patch", ""),
     ("reply", NIC, "ls_spv_reply", ""),
     ("commands", NIC, "ls_spv_commands", ""),
     ("emit", NIC, "ls_emit", ""),
     ("registers", NIC, "ls_registers", ""),
     (SPV_CORE, SPV, "ls_spv_core", "-G LineBits=8"),
+    ("transfer request", TRANSFER, "ls_transfer_request", ""),
+    (CHECKSUM, TRANSFER, "ls_transfer_sum", ""),
+    ("transfer sessions, 64 slots", TRANSFER, "ls_transfer_session", "-G SessionBits=6"),
     ("transfer store, 64 buckets", TRANSFER, "ls_transfer_store", "-G BucketBits=6"),
+    ("transfer reply", TRANSFER, "ls_transfer_reply", ""),
+    ("transfer records", TRANSFER, "ls_transfer_records", ""),
+    ("transfer commands", TRANSFER, "ls_transfer_commands", ""),
     (
         "transfer core, 64 buckets, 64 slots, 16 records",
         TRANSFER,
