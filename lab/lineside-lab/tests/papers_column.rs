@@ -88,8 +88,9 @@ fn check_sweeps(made: &Made) {
         let hits = number(row, "hit_percent") / 100.0;
         let held = number(row, "held_percent") / 100.0;
         // The rows are drawn, so the share of hits may differ from that of the held rows by five standard deviations.
-        // At least so many reads count: the replies of POINT_S, without those to the 64 requests that were in flight at
-        // its start. The drawn sequence repeats after 2^17 rows, so more reads do not make the share more exact.
+        // `reads` is the least number of reads that count: the replies of POINT_S, without those to the 64 requests
+        // that were in flight at its start. The drawn sequence repeats after 2^17 rows, so more reads do not make the
+        // share more exact.
         let reads = (number(row, "replies_per_s") * POINT_S - 64.0).clamp(1.0, 131_072.0);
         let deviation = (held * (1.0 - held) / reads).sqrt();
         assert!((hits - held).abs() <= 5.0 * deviation, "{row:?}");
