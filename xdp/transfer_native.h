@@ -9,8 +9,8 @@
 
 #define TRANSFER_EXECUTE_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_execute_head))
 #define TRANSFER_REFER_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_refer_head))
-/* Odd factor of the checksum by which the server compares the operations of two packets (`sum` in native.rs). */
-#define TRANSFER_SUM_ODD 0x9e3779b97f4a7c15
+/* Step of the keys of the checksum by which the server compares the operations of two packets (`sum` in native.rs). */
+#define TRANSFER_SUM_KEY_STEP 0x9e3779b97f4a7c15
 
 /* The fixed part of an `execute` packet. Operations follow. */
 struct transfer_execute {
@@ -60,7 +60,7 @@ __noinline int transfer_scan(struct xdp_md *ctx, __u32 count)
 	struct ls_datagram *found = transfer_found();
 	struct ls_transfer_session *session;
 	struct transfer_execute *packet;
-	__u64 sum = 0, operations_sum = count, *words;
+	__u64 sum = 0, operations_sum = 0, key = 0, *words;
 	__u32 slot, special = 0, *head;
 
 	if (!control || !work || !found)
@@ -90,12 +90,13 @@ __noinline int transfer_scan(struct xdp_md *ctx, __u32 count)
 			transfer_touch(control, &words[3]);
 		special |= operation->flags | operation->contract;
 		for (__u32 j = 0; j < sizeof(*operation) / 8; j++) {
-			__u64 word = words[j];
+			__u64 word = words[j], halves;
 
 			sum += (__u32)word;
 			sum += word >> 32;
-			operations_sum = (operations_sum ^ word) * TRANSFER_SUM_ODD;
-			operations_sum ^= operations_sum >> 32;
+			key += TRANSFER_SUM_KEY_STEP;
+			halves = word ^ key;
+			operations_sum += (__u64)(__u32)halves * (halves >> 32);
 		}
 	}
 	work->sum = sum;

@@ -67,11 +67,11 @@ class Session:
 
 def operations_sum(operations: bytes) -> int:
     """The checksum by which a session recognizes the repetition of a packet."""
-    total = len(operations) // 88
-    for (word,) in struct.iter_unpack("<Q", operations):
-        total = (total ^ word) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
-        total ^= total >> 32
-    return total
+    total = 0
+    for index, (word,) in enumerate(struct.iter_unpack("<Q", operations)):
+        halves = word ^ (index + 1) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
+        total += (halves & (1 << 32) - 1) * (halves >> 32)
+    return total & (1 << 64) - 1
 
 
 class TransferNic(Nic):

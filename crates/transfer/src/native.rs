@@ -172,14 +172,19 @@ pub(crate) fn accounts(operation: &Operation) -> [AccountId; 2] {
 /// Returns a checksum that distinguishes the operations of one packet from those of another: a repeated sequence
 /// number gets the stored reply only with the same operations. It is not a protection: a client that finds two packets
 /// with one checksum only gets a wrong reply in its own session.
+///
+/// The checksum has the form of the hash function NH (RFC 4418): each word of 64 bits is combined with a key of its
+/// own, and the two halves of the result are multiplied. The products do not depend on one another, so the XDP program
+/// and the FPGA compute them side by side. The keys are the multiples of an odd number.
 pub fn sum(operations: &[Operation]) -> u64 {
-    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut sum = operations.len() as u64;
+    const KEY_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (mut sum, mut key) = (0_u64, 0_u64);
     for word in operations.as_bytes().chunks_exact(8) {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(word);
-        sum = (sum ^ u64::from_ne_bytes(bytes)).wrapping_mul(ODD);
-        sum ^= sum >> 32;
+        key = key.wrapping_add(KEY_STEP);
+        let halves = u64::from_le_bytes(bytes) ^ key;
+        sum = sum.wrapping_add((halves & 0xffff_ffff) * (halves >> 32));
     }
     sum
 }

@@ -12,6 +12,7 @@ use lineside_fastpath::challenge::UNUSED_S;
 use lineside_journal::SimDisk;
 use lineside_transfer::host::{SealPolicy, SessionPolicy, SessionUse, SteadyUse, audit};
 use lineside_transfer::ledger::Limits;
+use lineside_transfer::native;
 use lineside_wire::{
     Operation, SessionBody, Status, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER,
     TRANSFER_CONTRACT_PENDING as PENDING, TRANSFER_OP_CLOSE, TRANSFER_OP_OPEN, TransferCode as Code,
@@ -528,4 +529,38 @@ fn large_packets_leave_room_for_large_packets_of_others() {
         0,
         "freed room is used again"
     );
+}
+
+#[test]
+fn the_checksum_depends_on_each_bit_and_on_the_order() {
+    let words = |index: u64| (0..11_u64).map(move |word| index * 11 + word + 1);
+    let packet = |bytes: &[u8]| -> Vec<Operation> {
+        let operations = bytes.chunks_exact(size_of::<Operation>());
+        operations
+            .map(|bytes| Operation::read_from_bytes(bytes).unwrap())
+            .collect()
+    };
+    // Small numbers, zeros, and all ones: none of them is a key, which the checksum combines with a word.
+    for pattern in [|word: u64| word, |_: u64| 0, |_: u64| u64::MAX] {
+        let bytes: Vec<u8> = words(0)
+            .chain(words(1))
+            .flat_map(|word| pattern(word).to_le_bytes())
+            .collect();
+        let sum = native::sum(&packet(&bytes));
+        for bit in 0..8 * bytes.len() {
+            let mut other = bytes.clone();
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(native::sum(&packet(&other)), sum, "bit {bit}");
+        }
+        for (first, second) in (0..22).flat_map(|first| (0..first).map(move |second| (first, second))) {
+            let mut other = bytes.clone();
+            other[8 * first] ^= 1;
+            other[8 * second] ^= 1;
+            assert_ne!(native::sum(&packet(&other)), sum, "words {first} and {second}");
+        }
+    }
+    let bytes: Vec<u8> = words(0).chain(words(1)).flat_map(u64::to_le_bytes).collect();
+    let mut swapped = packet(&bytes);
+    swapped.reverse();
+    assert_ne!(native::sum(&swapped), native::sum(&packet(&bytes)));
 }
