@@ -115,8 +115,12 @@ module ls_transfer_search
 
   // ------------------------------------------------------------- comparison, corrected by changes
   logic [1:0][Ways-1:0] is_used_d, is_used_q;
-  logic [1:0][Ways-1:0][Parts-1:0] is_equal_d, is_equal_q;
-  logic [1:0][Parts-1:0] is_changed_equal;
+  // Comparisons with what was read, and with what the last two writes wrote.
+  logic [1:0][Ways-1:0][Parts-1:0] is_read_equal_q;
+  logic [1:0][Parts-1:0] is_change_equal_q;
+  // The cell is used, and its id is the one that was read, or the one of this write.
+  logic [1:0][Ways-1:0] is_read_d, is_read_q;
+  logic [1:0][Ways-1:0][1:0] is_changed_d, is_changed_q;
   id_t id3_q;
 
   // Returns one bit for each part of two ids that is equal.
@@ -126,20 +130,19 @@ module ls_transfer_search
     for (int unsigned i = 0; i < Parts; i++) compare[i] = differs[PartBits*i+:PartBits] == '0;
   endfunction
 
-  for (genvar c = 0; c < 2; c++) begin : gen_change
-    assign is_changed_equal[c] = compare(change_q[c].entry.id, id_i);
-  end
-
   always_comb begin
     for (int unsigned b = 0; b < 2; b++) begin
       for (int unsigned w = 0; w < Ways; w++) begin
-        is_used_d[b][w]  = read[b][w].is_used;
-        is_equal_d[b][w] = compare(read[b][w].id, id_i);
+        is_used_d[b][w] = read[b][w].is_used;
+        is_read_d[b][w] = read[b][w].is_used;
+        is_changed_d[b][w] = '0;
         for (int c = 1; c >= 0; c--) begin
           if (change_q[c].valid && change_q[c].bucket == bucket2_q[b] &&
               change_q[c].way == WayBits'(w)) begin
-            is_used_d[b][w]  = change_q[c].entry.is_used;
-            is_equal_d[b][w] = is_changed_equal[c];
+            is_used_d[b][w] = change_q[c].entry.is_used;
+            is_read_d[b][w] = 1'b0;
+            is_changed_d[b][w] = '0;
+            is_changed_d[b][w][c] = change_q[c].entry.is_used;
           end
         end
       end
@@ -147,11 +150,16 @@ module ls_transfer_search
   end
 
   always_ff @(posedge clk_i) begin
-    bucket1_q  <= asked;
-    bucket2_q  <= bucket1_q;
-    bucket3_q  <= bucket2_q;
-    is_used_q  <= is_used_d;
-    is_equal_q <= is_equal_d;
+    bucket1_q <= asked;
+    bucket2_q <= bucket1_q;
+    bucket3_q <= bucket2_q;
+    is_used_q <= is_used_d;
+    is_read_q <= is_read_d;
+    is_changed_q <= is_changed_d;
+    for (int unsigned b = 0; b < 2; b++) begin
+      for (int unsigned w = 0; w < Ways; w++) is_read_equal_q[b][w] <= compare(read[b][w].id, id_i);
+    end
+    for (int unsigned c = 0; c < 2; c++) is_change_equal_q[c] <= compare(change_q[c].entry.id, id_i);
     id3_q <= id_i;
   end
 
@@ -170,7 +178,9 @@ module ls_transfer_search
     vacant = '0;
     for (int unsigned b = 0; b < 2; b++) begin
       for (int unsigned i = 0; i < Ways; i++) begin
-        is_match[b][i] = is_used_q[b][i] && (&is_equal_q[b][i]);
+        is_match[b][i] = (is_read_q[b][i] && (&is_read_equal_q[b][i])) ||
+                         (is_changed_q[b][i][0] && (&is_change_equal_q[0])) ||
+                         (is_changed_q[b][i][1] && (&is_change_equal_q[1]));
         if (is_match[b][i]) begin
           found_bucket = 1'(b);
           found_way |= WayBits'(i);

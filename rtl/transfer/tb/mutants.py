@@ -63,7 +63,7 @@ MUTANTS = [
     (SEARCH, "change_q[c].valid", "change_q[c].valid && c == 0", "the older change is not seen"),
     (SEARCH, "change_q[c].valid", "change_q[c].valid && c == 1", "the newest change is not seen"),
     (SEARCH, "change_q[c].way == WayBits'(w)", "1'b1", "a change is seen in all cells"),
-    (SEARCH, "(&is_equal_q[b][i])", "is_equal_q[b][i][0]", "a quarter of the id decides"),
+    (SEARCH, "(&is_read_equal_q[b][i])", "is_read_equal_q[b][i][0]", "a quarter of the id decides"),
     (SEARCH, "used[0] > used[1]", "used[0] >= used[1]", "another bucket than in XDP"),
     (SEARCH, "is_full[other]", "is_full[0]", "a full bucket is not noticed"),
     (SEARCH, "change_d.entry = '{is_used: insert_i, id: id3_q};", "change_d.entry = '{is_used: 1'b1, id: id3_q};",
