@@ -378,6 +378,7 @@ module ls_transfer_request
       request_d.about.outcome = OutcomeRefused;
       request_d.about.code = CodeUnauthorised;
     end
+    request_d.is_session = parsed.is_execute && request_d.about.outcome == OutcomeStore;
   end
 
   always_ff @(posedge clk_i) begin

@@ -106,25 +106,26 @@ module ls_transfer_session
     replay_t  replay;
   } decided_t;
 
-  logic is_session, next_is_session, decides, decides_q, may_read, passes, enters, window_valid, window_ready, take;
+  logic next_is_session, decides, decides_q, may_read_q, passes, enters_session, enters;
+  logic window_valid, window_ready, take;
   logic loads, head_valid_q, adds_q;
   logic key_valid, keys_ready, content_valid, contents_ready, out_valid, out_ready, leaves;
   key_t key, head_q;
   request_t waiting;
   decided_t out_d, out;
-  session_t read, content;
+  session_t read, read_next, content;  // the number of the last two is the next one of the session
   logic [1:0] reading_q;
-  logic [ReadBits:0] reads_q;  // requests of sessions that wait
+  logic [ReadBits:0] reads_q, reads_d;  // requests of sessions that wait
   logic [ReadBits:0] unused_contents, unused_keys;
   logic [$clog2(Window):0] unused_window, unused_kinds;
   logic kinds_ready, kind_valid, unused_kind;
 
   assign unused_kind = &{1'b0, kinds_ready, kind_valid};
 
-  assign is_session = request_i.about.is_execute && request_i.about.outcome == OutcomeStore;
-  assign may_read = state_q == StateIdle && !order_waits_q && reads_q != (ReadBits + 1)'(Reads);
-  assign passes = valid_i && !is_session && !window_valid && out_ready;
-  assign enters = valid_i && window_ready && (is_session ? may_read : window_valid);
+  assign passes = valid_i && !request_i.is_session && !window_valid && out_ready;
+  assign enters_session = valid_i && request_i.is_session && window_ready && may_read_q && state_q == StateIdle &&
+                          !order_waits_q;
+  assign enters = enters_session || (valid_i && !request_i.is_session && window_ready && window_valid);
   assign ready_o = passes || enters;
 
   ls_fifo #(
@@ -151,7 +152,7 @@ module ls_transfer_session
       .rst_ni,
       .valid_i(enters),
       .ready_o(kinds_ready),
-      .data_i (is_session),
+      .data_i (request_i.is_session),
       .valid_o(kind_valid),
       .ready_i(take),
       .data_o (next_is_session),
@@ -165,7 +166,7 @@ module ls_transfer_session
   ) u_keys (
       .clk_i,
       .rst_ni,
-      .valid_i(enters && is_session),
+      .valid_i(enters_session),
       .ready_o(keys_ready),
       .data_i ('{
           slot: request_i.packet.slot,
@@ -211,6 +212,11 @@ module ls_transfer_session
       .read_data_o(read)
   );
 
+  always_comb begin
+    read_next = read;
+    read_next.session_sequence = read.session_sequence + 1'b1;
+  end
+
   ls_fifo #(
       .T(session_t),
       .Depth(Reads)
@@ -219,20 +225,24 @@ module ls_transfer_session
       .rst_ni,
       .valid_i(reading_q[1]),
       .ready_o(contents_ready),
-      .data_i (read),
+      .data_i (read_next),
       .valid_o(content_valid),
       .ready_i(decides_q),
       .data_o (content),
       .count_o(unused_contents)
   );
 
+  assign reads_d = reads_q + (ReadBits + 1)'(enters_session) - (ReadBits + 1)'(decides_q);
+
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      reading_q <= '0;
-      reads_q   <= '0;
+      reading_q  <= '0;
+      reads_q    <= '0;
+      may_read_q <= 1'b1;
     end else begin
-      reading_q <= {reading_q[0], enters && is_session};
-      reads_q   <= reads_q + (ReadBits + 1)'(enters && is_session) - (ReadBits + 1)'(decides_q);
+      reading_q  <= {reading_q[0], enters_session};
+      reads_q    <= reads_d;
+      may_read_q <= reads_d != (ReadBits + 1)'(Reads);
     end
   end
 
@@ -249,7 +259,7 @@ module ls_transfer_session
   logic [Recent-1:0] sure_q, sure_d;  // it will be executed, or has been executed
   slot_t [Recent-1:0] slot_q;
   // By place.
-  logic [63:0] sequences[Recent];
+  logic [63:0] next_sequences[Recent];  // the numbers after their own
   logic [63:0] tokens[Recent];
   slot_t slots[Recent];
   stored_t replies[Recent];
@@ -258,10 +268,13 @@ module ls_transfer_session
   count_t first_q, next_q, under_way;
   logic [Recent-1:0] equal_q, equal, is_same;
   logic follows_q, is_recent_q, is_settled;
-  key_t added_q;  // was added in the cycle before
+  key_t added_q;  // was added in the cycle before, with the number after its own
   place_t newest_age, age_q, newest, place_q, left_age_q, done_age_q;
-  logic [63:0] last_q, before_q;
-  logic is_outside_q, is_known_q, is_claimed_q, is_single_q;
+  logic [63:0] expected_q, after_q;  // next number of the session; number of the request plus 1
+  logic is_zero_q;  // the number of the request is 0
+  logic is_outside_q, is_claimed_q, is_single_q;
+  logic is_inside_q;  // the host has the slot, and the token of the request is not 0
+  logic [1:0] is_token_q;  // by half: the token is that of the session
   stored_t remembered;
   logic adds, done_q, done_writes_q;
   place_t done_place_q;
@@ -286,7 +299,7 @@ module ls_transfer_session
   always_ff @(posedge clk_i) begin
     equal_q <= equal;
     adds_q <= rst_ni && adds;
-    added_q <= head_q;
+    added_q <= '{slot: head_q.slot, token: head_q.token, session_sequence: after_q};
     if (loads) begin
       for (int unsigned i = 0; i < Recent; i++) equal_q[i] <= slot_q[i] == key.slot[SessionBits-1:0];
       follows_q <= head_q.slot[SessionBits-1:0] == key.slot[SessionBits-1:0];
@@ -302,8 +315,8 @@ module ls_transfer_session
   // The request before was refused, or it is not sure that it will be executed.
   assign again = left_refused_q || left_unsure_q;
   assign take = window_valid && out_ready && (!next_is_session || (step_q == StepDecide && !again && !pending_q));
-  assign is_last = last_q != '0 && head_q.session_sequence == last_q;
-  assign is_next = before_q == last_q;
+  assign is_last = !is_zero_q && after_q == expected_q;
+  assign is_next = head_q.session_sequence == expected_q;
   assign adds = take && replay.is_counted;
 
   always_ff @(posedge clk_i) begin
@@ -316,13 +329,15 @@ module ls_transfer_session
     if (step_q == StepFind) begin
       is_recent_q <= is_same != '0;
       age_q <= newest_age;
-      before_q <= head_q.session_sequence - 1'b1;
+      after_q <= head_q.session_sequence + 1'b1;
+      is_zero_q <= head_q.session_sequence == '0;
     end
     if (step_q == StepRead) begin
       place_q <= newest;
-      last_q <= is_recent_q ? sequences[newest] : content.session_sequence;
+      expected_q <= is_recent_q ? next_sequences[newest] : content.session_sequence;
       is_outside_q <= head_q.slot < sessions_i && (head_q.slot >> SessionBits) != '0;
-      is_known_q <= head_q.slot < sessions_i && head_q.token != '0 && content.token == head_q.token;
+      is_inside_q <= head_q.slot < sessions_i && head_q.token != '0;
+      for (int unsigned i = 0; i < 2; i++) is_token_q[i] <= content.token[32*i+:32] == head_q.token[32*i+:32];
       is_claimed_q <= content.claimed;
       is_single_q <= content.count == 16'd1;
     end
@@ -342,7 +357,7 @@ module ls_transfer_session
       if (is_outside_q) begin
         // The table has no place for this session of the host.
         decided.about.outcome = OutcomeHost;
-      end else if (!is_known_q) begin
+      end else if (!is_inside_q || is_token_q != '1) begin
         decided.about.outcome = OutcomeStatus;
         decided.about.status = 4'(StatusNoSession);
         decided.about.session_sequence = '0;
@@ -351,7 +366,7 @@ module ls_transfer_session
         decided.about.outcome = OutcomeHost;
       end else begin
         // The number of the request itself, if it is the next one.
-        decided.about.session_sequence = last_q + 1'b1;
+        decided.about.session_sequence = expected_q;
         if (is_last) begin
           decided.about.outcome = OutcomeStored;
           decided.about.code = content.code;
@@ -455,7 +470,7 @@ module ls_transfer_session
       };
     end
     if (adds_q) begin
-      sequences[next_q[RecentBits-1:0]] <= added_q.session_sequence;
+      next_sequences[next_q[RecentBits-1:0]] <= added_q.session_sequence;
       tokens[next_q[RecentBits-1:0]] <= added_q.token;
       slots[next_q[RecentBits-1:0]] <= added_q.slot[SessionBits-1:0];
       slot_q[0] <= added_q.slot[SessionBits-1:0];
@@ -558,7 +573,7 @@ module ls_transfer_session
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert (!(enters && is_session) || keys_ready) else $error("a request was lost");
+      assert (!enters_session || keys_ready) else $error("a request was lost");
       assert (!reading_q[1] || contents_ready) else $error("the contents of a session were lost");
     end
   end
