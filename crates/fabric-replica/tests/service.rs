@@ -26,9 +26,11 @@ use tokio::runtime::Runtime;
 
 /// Time after which a test fails because the replica has not reached the expected state.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time between two datagrams on a slow line. A transaction is verified early only if this takes less time than the
-/// rest of its block needs to arrive.
-const SLOW_DATAGRAM_PACE: Duration = Duration::from_millis(50);
+/// Datagrams with parts of blocks that arrive before a transaction is verified early. The last block of which they have
+/// parts is not complete.
+const FIRST_DATA: usize = 8;
+/// Length of a datagram with a part of a block; announcements are shorter.
+const DATA_BYTES_MIN: usize = 500;
 /// Commit hash of the last block recorded in `edge`, from its manifest.
 const LAST_COMMIT_HASH: &str = "0a213f68fa48ee9de8e1bcddee7fbf9eb4df1e76409676ce28f574935e0e8d44";
 
@@ -400,26 +402,26 @@ impl UdpBlocks for RecordedBlock {
     }
 }
 
-/// Relays datagrams between one sender and the replica at `to`. Before each datagram to the replica, it waits until
-/// `is_fast` is true, but for at most [`SLOW_DATAGRAM_PACE`].
-fn slow_relay(to: SocketAddr, is_fast: Arc<AtomicBool>) -> SocketAddr {
-    let way = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = way.local_addr().unwrap();
-    way.set_read_timeout(Some(REPLICA_TIMEOUT)).unwrap();
+/// Relays datagrams between one sender and the replica at `to`. After [`FIRST_DATA`] datagrams with parts of blocks, it
+/// waits until `is_open` is true.
+fn waiting_relay(to: SocketAddr, is_open: Arc<AtomicBool>) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    socket.set_read_timeout(Some(REPLICA_TIMEOUT)).unwrap();
     std::thread::spawn(move || {
-        let (mut sender, mut bytes) = (to, [0; 2000]);
+        let (mut sender, mut bytes, mut data) = (to, [0; 2000], 0);
         // The loop ends when no datagram has arrived for the socket's read timeout.
-        while let Ok((length, from)) = way.recv_from(&mut bytes) {
+        while let Ok((length, from)) = socket.recv_from(&mut bytes) {
             if from == to {
-                let _ = way.send_to(&bytes[..length], sender);
+                let _ = socket.send_to(&bytes[..length], sender);
                 continue;
             }
             sender = from;
-            let began = Instant::now();
-            while !is_fast.load(Ordering::Relaxed) && began.elapsed() < SLOW_DATAGRAM_PACE {
+            data += usize::from(length >= DATA_BYTES_MIN);
+            while data > FIRST_DATA && !is_open.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            let _ = way.send_to(&bytes[..length], to);
+            let _ = socket.send_to(&bytes[..length], to);
         }
     });
     address
@@ -449,9 +451,9 @@ fn blocks_come_over_udp() {
     assert_eq!(status(&*running).1.udp, Some(to.to_string()));
 
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    // On a fast line, all blocks may be complete before the thread that verifies early gets to run.
-    let is_fast = Arc::new(AtomicBool::new(false));
-    socket.connect(slow_relay(to, Arc::clone(&is_fast))).unwrap();
+    // Without the relay, all blocks may be complete before the thread that verifies early gets to run.
+    let is_open = Arc::new(AtomicBool::new(false));
+    socket.connect(waiting_relay(to, Arc::clone(&is_open))).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let stopping = Arc::clone(&stop);
     let blocks = edge.blocks.clone();
@@ -461,7 +463,7 @@ fn blocks_come_over_udp() {
         sender.run(&socket, &mut RecordedBlock { blocks, next: 0 }, &stopping)
     });
     wait(&*running, |service, _| service.host["early_verified"] > 0);
-    is_fast.store(true, Ordering::Relaxed);
+    is_open.store(true, Ordering::Relaxed);
     let (_, fabric) = wait_for_height(&*running, 14);
     assert_eq!(fabric.blocks[0].commit_hash.as_deref(), Some(LAST_COMMIT_HASH));
     // The orderer got no request, so all blocks arrived over UDP.
