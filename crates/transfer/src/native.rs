@@ -173,9 +173,10 @@ pub(crate) fn accounts(operation: &Operation) -> [AccountId; 2] {
 /// number gets the stored reply only with the same operations. It is not a protection: a client that finds two packets
 /// with one checksum only gets a wrong reply in its own session.
 ///
-/// The checksum has the form of the hash function NH (RFC 4418): each word of 64 bits is combined with a key of its
-/// own, and the two halves of the result are multiplied. The products do not depend on one another, so the XDP program
-/// and the FPGA compute them side by side. The keys are the multiples of an odd number.
+/// The checksum is similar to the hash function NH of RFC 4418, but has known keys and combines them by XOR: each word
+/// of 64 bits is combined with a key of its own, and the two halves of the result are multiplied. The products do not
+/// depend on one another, so the XDP program and the FPGA compute them side by side. The keys are the multiples of an
+/// odd number.
 pub fn sum(operations: &[Operation]) -> u64 {
     const KEY_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     let (mut sum, mut key) = (0_u64, 0_u64);
