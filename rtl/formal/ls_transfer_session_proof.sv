@@ -97,7 +97,6 @@ module ls_transfer_session_proof
   always_comb begin
     request = '0;
     request.about.outcome = OutcomeStore;
-    request.about.is_execute = is_session_i;
     request.is_session = is_session_i;
     request.about.session_sequence = 64'(number_i);
     request.packet.slot = 32'(slot_i);

@@ -122,7 +122,7 @@ package ls_transfer_packet_pkg;
 
   // Request on its way to the store.
   typedef struct packed {
-    logic is_session;  // of a session, and nothing that was known before its session decided its outcome
+    logic is_session;  // of a session, which decides its outcome
     context_t about;
     operation_t operation;
     packet_t packet;

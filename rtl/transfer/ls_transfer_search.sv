@@ -9,7 +9,8 @@
 // remove_i must be given. The write is done in cycle k+4. A destination comes one cycle later.
 //
 // Forwarding: a source of the next two slots, and a destination of the next slot, has read its buckets before the
-// write. So what is read is corrected, in cycle k+2, by the last two writes (`change_q`).
+// write. So the last two writes (`change_q`) are compared in cycle k+2, too, and in cycle k+3 the result for a cell is
+// that of the write which changed it, if there is one.
 //
 // After reset the unit marks all cells as free: one bucket in each cycle, in which no id may be searched (ready_o = 0).
 
@@ -118,7 +119,8 @@ module ls_transfer_search
   // Comparisons with what was read, and with what the last two writes wrote.
   logic [1:0][Ways-1:0][Parts-1:0] is_read_equal_q;
   logic [1:0][Parts-1:0] is_change_equal_q;
-  // The cell is used, and its id is the one that was read, or the one of this write.
+  // is_read: the cell is used, and none of the last two writes changed it. is_changed[b][w][c]: the cell is used, and
+  // write c changed it last.
   logic [1:0][Ways-1:0] is_read_d, is_read_q;
   logic [1:0][Ways-1:0][1:0] is_changed_d, is_changed_q;
   id_t id3_q;

@@ -10,7 +10,7 @@
 // stored_*, and has gone on with the number after its own. An order of the host waits until no request of a session is
 // under way, and holds back those after it.
 //
-// Requests of one session see each other: a request takes the last sequence number from the newest request of its
+// Requests of one session see each other: a request takes the next sequence number from the newest request of its
 // session among the last Recent ones, else from the table. A new request needs no more than that, so it goes to the
 // store before its checksum and the result of the one before are known. A repetition is compared when it leaves, after
 // the one that it repeats. The request before may turn out not to be executed: it has no place for its record or no
@@ -113,7 +113,7 @@ module ls_transfer_session
   key_t key, head_q;
   request_t waiting;
   decided_t out_d, out;
-  session_t read, read_next, content;  // the number of the last two is the next one of the session
+  session_t read, read_next, content;  // read_next and content have the next number of the session
   logic [1:0] reading_q;
   logic [ReadBits:0] reads_q, reads_d;  // requests of sessions that wait
   logic [ReadBits:0] unused_contents, unused_keys;

@@ -13,7 +13,7 @@ module ls_transfer_sum
   import ls_transfer_packet_pkg::*;
 #(
     parameter int unsigned Depth = 64,
-    parameter int unsigned Lead  = 6  // cycles; less than the latency
+    parameter int unsigned Lead  = 6  // cycles; at most 6, two less than those of the sum
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -104,6 +104,10 @@ module ls_transfer_sum
       .data_o (sum_o),
       .count_o(unused_sums)
   );
+
+  if (Lead + 2 > Latency) begin : gen_check
+    $fatal(1, "the sum would come before valid_i");
+  end
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i) begin

@@ -540,7 +540,7 @@ fn the_checksum_depends_on_each_bit_and_on_the_order() {
             .map(|bytes| Operation::read_from_bytes(bytes).unwrap())
             .collect()
     };
-    // Small numbers, zeros, and all ones: none of them is a key, which the checksum combines with a word.
+    // Small numbers, zeros, and all ones: no key of the checksum is among them.
     for pattern in [|word: u64| word, |_: u64| 0, |_: u64| u64::MAX] {
         let bytes: Vec<u8> = words(0)
             .chain(words(1))
