@@ -180,11 +180,10 @@ pub(crate) fn accounts(operation: &Operation) -> [AccountId; 2] {
 pub fn sum(operations: &[Operation]) -> u64 {
     const KEY_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     let (mut sum, mut key) = (0_u64, 0_u64);
-    for word in operations.as_bytes().chunks_exact(8) {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(word);
+    let (words, _) = operations.as_bytes().as_chunks::<8>();
+    for word in words {
         key = key.wrapping_add(KEY_STEP);
-        let halves = u64::from_le_bytes(bytes) ^ key;
+        let halves = u64::from_le_bytes(*word) ^ key;
         sum = sum.wrapping_add((halves & 0xffff_ffff) * (halves >> 32));
     }
     sum
