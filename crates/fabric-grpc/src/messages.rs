@@ -123,8 +123,8 @@ impl DeliverContent {
     pub(crate) fn count_in_transit(&self, answers: &Answers) -> Option<Self> {
         Some(match self {
             Self::Status(status) => Self::Status(*status),
-            Self::Block(bytes) => Self::Block(answers.count_until_dropped(bytes)?),
-            Self::FilteredBlock(bytes) => Self::FilteredBlock(answers.count_until_dropped(bytes)?),
+            Self::Block(bytes) => Self::Block(answers.count_until_encoded(bytes)?),
+            Self::FilteredBlock(bytes) => Self::FilteredBlock(answers.count_until_encoded(bytes)?),
         })
     }
 }

@@ -59,11 +59,14 @@ pub(crate) struct Counted {
     is_stream: bool,
     /// Number of bytes that the call has taken from the gate's limit for its request.
     request_bytes: AtomicUsize,
+    /// Number of bytes of answers that [`Answers`] has counted and that were encoded since the last part of the body.
+    /// The next part of the body contains them, so they stay counted until it is counted itself.
+    encoded_bytes: AtomicUsize,
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let bytes = self.request_bytes.load(Ordering::Acquire);
+        let bytes = self.request_bytes.load(Ordering::Acquire) + self.encoded_bytes.load(Ordering::Acquire);
         self.gate.give_back_bytes(&self.connection, bytes);
         self.gate.end_call(&self.connection);
     }
@@ -79,6 +82,7 @@ impl Call {
                 connection,
                 is_stream: matches!(message, Incoming::Stream(_)),
                 request_bytes: AtomicUsize::new(0),
+                encoded_bytes: AtomicUsize::new(0),
             }),
         }
     }
@@ -116,8 +120,12 @@ impl Counted {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, remaining);
         let had = had.unwrap_or_default().min(bytes.len());
         if self.is_stream {
-            // [`Answers`] has already counted this answer and now releases it, so the limit cannot refuse it.
+            // [`Answers`] has already counted this answer, so the limit cannot refuse it. The bytes in their encoded
+            // form are taken before the others are given back. Otherwise another answer could be admitted in between,
+            // and the limit would be exceeded until this client reads.
             self.gate.take_bytes_beyond(&self.connection, bytes.len() - had);
+            let encoded = self.encoded_bytes.swap(0, Ordering::AcqRel);
+            self.gate.give_back_bytes(&self.connection, encoded);
         } else if !self.gate.take_bytes(&self.connection, bytes.len() - had) {
             self.request_bytes.fetch_add(had, Ordering::AcqRel);
             return None;
@@ -133,13 +141,15 @@ impl Counted {
 pub struct Answers(Arc<Counted>);
 
 impl Answers {
-    /// Counts an answer against the memory limit until its last clone is dropped. Returns `None` if the limit is
-    /// reached now. An answer that is larger than one network's share is accepted if the network uses nothing else.
-    pub fn count_until_dropped(&self, bytes: &Bytes) -> Option<Bytes> {
+    /// Counts an answer against the memory limit. Once its last clone is dropped, which means that it was encoded, it
+    /// stays counted until the call's next answer is handed to HTTP/2, or until the call ends. Returns `None` if the
+    /// limit is reached now. An answer that is larger than one network's share is accepted if the network uses nothing
+    /// else.
+    pub fn count_until_encoded(&self, bytes: &Bytes) -> Option<Bytes> {
         let Counted { gate, connection, .. } = &*self.0;
         let is_kept = gate.take_bytes_alone(connection, bytes.len());
         is_kept.then(|| {
-            Bytes::from_owner(Sending {
+            Bytes::from_owner(Waiting {
                 bytes: bytes.clone(),
                 counted: Arc::clone(&self.0),
             })
@@ -151,6 +161,25 @@ impl Answers {
         let freed = self.0.gate.freed.notified();
         // A client that does not read causes no notification, so the wait also ends after [`LOOK_AGAIN`].
         let _ = tokio::time::timeout(LOOK_AGAIN, freed).await;
+    }
+}
+
+/// Answer that [`Answers`] has counted and that has not been encoded yet.
+struct Waiting {
+    bytes: Bytes,
+    counted: Arc<Counted>,
+}
+
+impl AsRef<[u8]> for Waiting {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let encoded = &self.counted.encoded_bytes;
+        encoded.fetch_add(self.bytes.len(), Ordering::AcqRel);
     }
 }
 
@@ -339,3 +368,7 @@ impl HttpBody for AnswerBody {
         SizeHint::default()
     }
 }
+
+#[cfg(test)]
+#[path = "call_tests.rs"]
+mod tests;

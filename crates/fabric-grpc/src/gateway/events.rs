@@ -158,7 +158,7 @@ async fn read_within(
         if events.places.is_empty() {
             return Ok(events);
         }
-        if let Some(counted) = client.answers.count_until_dropped(&events.bytes) {
+        if let Some(counted) = client.answers.count_until_encoded(&events.bytes) {
             events.bytes = counted;
             return Ok(events);
         }

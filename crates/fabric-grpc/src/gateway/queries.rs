@@ -219,7 +219,7 @@ async fn read_within(
             Ok(payload) => payload,
             Err(message) => return Ok(Err(message)),
         };
-        if let Some(counted) = client.answers.count_until_dropped(&payload) {
+        if let Some(counted) = client.answers.count_until_encoded(&payload) {
             return Ok(Ok(success_response(counted)));
         }
         drop((payload, reading));
