@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the SystemVerilog of rtl/ with Verilator (-Wall), slang and verible. Waivers, with their reasons: rtl/lint.vlt,
-# rtl/lint.verible, and the options below.
+# Checks the SystemVerilog of rtl/ with Verilator (-Wall), slang and verible, and the Python scripts of rtl/syn with their
+# tests. Waivers, with their reasons: rtl/lint.vlt, rtl/lint.verible, and the options below.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/rtl-env.sh"
 cd "$rtl_root/rtl"
@@ -40,6 +40,8 @@ verilator --lint-only --quiet -Wall --top-module ls_spv_core -GMemoryLineBits=22
 python3 lint_slang.py spv/spv.f ls_spv_core -G MemoryLineBits=22
 mapfile -t sources < <(find . -name '*.sv')
 verible-verilog-lint --rules_config=lint.verible "${sources[@]}"
+# Tests the scripts that change netlists and read delays.
+python3 -m pytest --quiet -p no:cacheprovider syn/test_syn.py
 # Checks that each mutant still changes the RTL; the mutants themselves run by scripts/rtl-mutants.sh.
 python3 tb/check_mutants.py
 echo "rtl-lint: ${#sources[@]} files without findings"

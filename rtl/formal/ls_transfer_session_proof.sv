@@ -99,11 +99,12 @@ module ls_transfer_session_proof
     request.about.outcome = OutcomeStore;
     request.is_session = is_session_i;
     request.about.session_sequence = 64'(number_i);
-    request.packet.slot = 32'(slot_i);
-    request.packet.token = 64'(token_i);
+    request.slot = 32'(slot_i);
+    request.token = 64'(token_i);
     // Fields that pass unchanged: the number of the request, and what its checksum will be.
-    request.packet.nonce = in_q;
-    request.packet.timestamp = 64'({number_i, sum_i});
+    {request.operation.source, request.operation.destination} = 4'(in_q);
+    request.operation.amount = number_i;
+    request.operation.number = sum_i;
     order = '0;
     order.slot = 32'(order_slot_i);
     order.writes = order_writes_i;
@@ -199,10 +200,10 @@ module ls_transfer_session_proof
             replay: replay,
             is_full: is_full_i,
             may_forward: may_forward_i,
-            slot: request_out.packet.slot,
-            token: request_out.packet.token,
-            number: request_out.packet.timestamp[4:2],
-            sum: request_out.packet.timestamp[1:0],
+            slot: request_out.slot,
+            token: request_out.token,
+            number: request_out.operation.amount,
+            sum: request_out.operation.number,
             code: request_out.about.code,
             amount: request_out.about.amount
         };
@@ -257,7 +258,7 @@ module ls_transfer_session_proof
 
   always_comb begin
     if (rst_ni && !is_first_q) begin
-      if (valid) assert (request_out.packet.nonce == out_q);
+      if (valid) assert ({request_out.operation.source, request_out.operation.destination} == 4'(out_q));
       if (order_valid && order_ready) assert (is_empty && !accepts);
       if (response_valid) begin
         assert (known == was_known);

@@ -8,7 +8,6 @@ longest paths (`*.paths.txt`) are in target/rtl-fmax. A native program `nextpnr-
 that of PyPI, which runs in WebAssembly and takes about ten times as long.
 """
 
-import collections
 import json
 import os
 import pathlib
@@ -17,6 +16,7 @@ import subprocess
 import sys
 import time
 
+import block_registers
 import paths
 import results
 
@@ -103,52 +103,6 @@ def chain_ports(ys, design):
     top.fixup_ports()
 
 
-def use_output_registers(netlist: dict) -> int:
-    """Moves registers behind RAM blocks into the output registers of these blocks, which Yosys does not use.
-
-    Both ports of a block get them, if each bit that is read has one register and nothing else behind it, without enable
-    or reset. The argument is a netlist as Yosys writes it, after synthesis for ECP5. Returns the number of blocks.
-    """
-    (top,) = (module for module in netlist["modules"].values() if "top" in module["attributes"])
-    cells, moved = top["cells"], 0
-    readers = collections.defaultdict(list)  # by bit: name of the cell, or none for a port of the module
-    for name, cell in cells.items():
-        for port, bits in cell["connections"].items():
-            if cell["port_directions"][port] == "input":
-                for bit in bits:
-                    readers[bit].append(name)
-    for port in top["ports"].values():
-        for bit in port["bits"]:
-            readers[bit].append(None)
-
-    def register_of(bit, clock):
-        """Returns the register that alone reads the bit, if a RAM block can take its place."""
-        (name, *others) = readers[bit]
-        cell = cells.get(name)
-        if others or not cell or cell["type"] != "TRELLIS_FF" or cell["connections"]["DI"] != [bit]:
-            return None
-        is_plain = cell["parameters"]["CEMUX"].strip() == "1" and cell["connections"]["LSR"] == ["0"]
-        return name if is_plain and cell["connections"]["CLK"] == clock else None
-
-    for name in [name for name, cell in cells.items() if cell["type"] == "DP16KD"]:
-        block = cells[name]
-        ports = block["connections"]
-        outputs = [
-            (port, register_of(bits[0], ports[f"CLK{port[2]}"]))
-            for port, bits in ports.items()
-            if port.startswith("DO") and bits and readers[bits[0]]
-        ]
-        if not outputs or not all(register for _, register in outputs):
-            continue
-        for port, register in outputs:
-            ports[port] = cells.pop(register)["connections"]["Q"]
-        for side in "AB":
-            block["parameters"][f"REGMODE_{side}"] = "OUTREG"
-            ports[f"OCE{side}"] = ["1"]
-        moved += 1
-    return moved
-
-
 def place(design):
     name, files, top, parameters = design
     from pyosys import libyosys as ys
@@ -166,7 +120,7 @@ def place(design):
     chain_ports(ys, yosys)
     ys.run_pass(f"synth_ecp5 -top {top} -json {stem}.json", yosys)
     netlist = json.loads(pathlib.Path(f"{stem}.json").read_text())
-    use_output_registers(netlist)
+    block_registers.use_block_registers(netlist)
     pathlib.Path(f"{stem}.json").write_text(json.dumps(netlist))
     synthesized = time.monotonic() - began
     with open(f"{stem}.nextpnr.log", "w") as out:

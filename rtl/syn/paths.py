@@ -12,7 +12,7 @@ import pathlib
 import re
 import sys
 
-CLOCKS = {"CLK", "WCK", "CLKA", "CLKB"}
+CLOCKS = {"CLK", "WCK", "CLKA", "CLKB", "CLK0"}
 # The last number of the three that SDF has for a delay is its maximum.
 INTERCONNECT = re.compile(r"\s*\(INTERCONNECT (\S+) (\S+) \(-?\d+:-?\d+:(-?\d+)\)")
 IOPATH = re.compile(r"\s*\(IOPATH (\S+) (\S+) \(-?\d+:-?\d+:(-?\d+)\)")

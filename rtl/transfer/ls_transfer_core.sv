@@ -80,8 +80,8 @@ module ls_transfer_core
   localparam int unsigned Issued = 32;
 
   // Resets of the parts, in the order of the frames; see ls_spv_core.
-  logic [7:0] rst_nq;
-  always_ff @(posedge clk_i) rst_nq <= {rst_nq[6:0], rst_ni};
+  logic [8:0] rst_nq;
+  always_ff @(posedge clk_i) rst_nq <= {rst_nq[7:0], rst_ni};
 
   // ---- input ----
 
@@ -116,7 +116,7 @@ module ls_transfer_core
 
   endpoint_t endpoint;
   control_t control;
-  logic order_valid, order_ready, session_order_valid, session_order_ready, is_idle;
+  logic order_valid, order_ready, session_order_valid, session_order_ready, is_idle_q;
   order_t order;
   session_order_t session_order;
   logic [15:0] accepted_q, passed_q;
@@ -136,15 +136,17 @@ module ls_transfer_core
       .order_ready_i(order_ready),
       .order_o(order),
       .session_order_valid_o(session_order_valid),
-      .session_order_ready_i(session_order_ready && is_idle),
+      .session_order_ready_i(session_order_ready && is_idle_q),
       .session_order_o(session_order)
   );
 
   // ---- requests ----
 
   logic datagram_valid, request_valid, waiting_valid, waiting_ready, queued_valid, queued_ready, requests_ready;
+  logic all_carried_ready, next_carried_valid, next_carried_ready, carried_valid, carried_ready;
   datagram_t datagram;
   request_t request, waiting, queued;
+  carried_t request_carried, next_carried, carried;
 
   // An ECP5 has no registers left for the delay line of this module.
   ls_classify #(
@@ -166,10 +168,39 @@ module ls_transfer_core
       .valid_i(datagram_valid),
       .datagram_i(datagram),
       .valid_o(request_valid),
-      .request_o(request)
+      .request_o(request),
+      .carried_o(request_carried)
   );
 
-  // All frames that are under way have a place here, so nothing before the queue waits.
+  // All frames that are under way have a place in these two queues, so nothing before them waits. What is carried is
+  // taken when the request leaves, and is at the output of its queue before.
+  ls_queue #(
+      .T(carried_t),
+      .Depth(Decisions)
+  ) u_carried (
+      .clk_i,
+      .rst_ni(rst_nq[2]),
+      .valid_i(request_valid),
+      .ready_o(all_carried_ready),
+      .data_i (request_carried),
+      .valid_o(next_carried_valid),
+      .ready_i(next_carried_ready),
+      .data_o (next_carried)
+  );
+
+  ls_skid #(
+      .T(carried_t)
+  ) u_next_carried (
+      .clk_i,
+      .rst_ni(rst_nq[2]),
+      .valid_i(next_carried_valid),
+      .ready_o(next_carried_ready),
+      .data_i (next_carried),
+      .valid_o(carried_valid),
+      .ready_i(carried_ready),
+      .data_o (carried)
+  );
+
   ls_queue #(
       .T(request_t),
       .Depth(Decisions)
@@ -209,18 +240,22 @@ module ls_transfer_core
   amount_t stored_amount;
   logic session_response_valid, session_response_ready, session_response_known;
   logic [63:0] next_sum, sum;
-  logic is_leased_q;
+  logic is_leased_q, needs_store;
   request_t chosen;
   replay_t replay;
-  context_t replied;
+  about_t replied;
 
   // Request that the store has, or that waits for requests in the store before it.
   typedef struct packed {
-    context_t about;
-    extra_t   extra;
-    replay_t  replay;
-    logic     needs_result;
-    logic     is_repetition;
+    about_t about;
+    replay_t replay;
+    logic needs_result;
+    logic is_repetition;
+    // For its record.
+    logic [63:0] time_ns;
+    logic [31:0] slot;
+    logic [3:0] command;
+    paper_t number;  // of a request without a session
   } issued_t;
 
   issued_t next_issued, issued;
@@ -270,6 +305,7 @@ module ls_transfer_core
       .ready_i(chosen_ready),
       .request_o(chosen),
       .replay_o(replay),
+      .needs_store_o(needs_store),
       .is_full_i(is_store_full),
       .may_forward_i(may_forward),
       .left_valid_i(left_valid),
@@ -281,7 +317,7 @@ module ls_transfer_core
       .stored_is_same_o(stored_is_same),
       .stored_code_o(stored_code),
       .stored_amount_o(stored_amount),
-      .order_valid_i(session_order_valid && is_idle),
+      .order_valid_i(session_order_valid && is_idle_q),
       .order_ready_o(session_order_ready),
       .order_i(session_order),
       .response_valid_o(session_response_valid),
@@ -293,39 +329,22 @@ module ls_transfer_core
   // ---- store ----
 
   logic operation_valid, operation_ready, next_result_valid, next_result_ready, result_valid, result_ready;
-  logic record_valid, record_ready, record_left, needs_store, needs_result;
+  logic record_valid, record_ready, record_left, needs_result;
   logic issue, next_issued_valid, next_issued_ready, issued_valid, issued_ready, issues_ready;
   result_t next_result, result;
   record_t record;
   response_t response;
   logic response_valid, response_ready;
-  logic [5:0] orders_q;  // orders of the store without a response
+  logic [5:0] orders_d, orders_q;  // orders of the store without a response
   logic [63:0] records_q;  // records since reset
-  extra_t extra, extra_left;
+  extra_t extra;
   logic [63:0] own_sequence_q;
 
   logic unused_chosen;
-  assign unused_chosen = chosen.is_session;
-  assign needs_store = chosen.about.outcome == OutcomeStore;
+  assign unused_chosen = &{1'b0, chosen};
   assign operation_valid = chosen_valid && needs_store && issues_ready;
   assign issue = chosen_valid && issues_ready && (!needs_store || operation_ready);
   assign chosen_ready = issues_ready && (!needs_store || operation_ready);
-
-  always_comb begin
-    extra = '0;
-    extra.time_ns = now_ns_i;
-    extra.slot = chosen.packet.slot;
-    if (chosen.about.is_execute) begin
-      extra.command = chosen.packet.command;
-      extra.session_sequence = chosen.about.session_sequence;
-      extra.nonce = chosen.packet.nonce;
-      extra.timestamp = chosen.packet.timestamp;
-      extra.uuid = chosen.packet.uuid;
-    end else begin
-      extra.command = 8'(chosen.operation.command);
-      extra.session_sequence = 64'(chosen.operation.number);
-    end
-  end
 
   ls_transfer_store #(
       .BucketBits(BucketBits),
@@ -366,10 +385,13 @@ module ls_transfer_core
       .ready_o(issues_ready),
       .data_i ('{
           about: chosen.about,
-          extra: extra,
           replay: replay,
           needs_result: needs_store,
-          is_repetition: chosen.about.outcome == OutcomeStored
+          is_repetition: chosen.about.outcome == OutcomeStored,
+          time_ns: now_ns_i,
+          slot: chosen.slot,
+          command: chosen.operation.command,
+          number: chosen.operation.number
       }),
       .valid_o(next_issued_valid),
       .ready_i(next_issued_ready),
@@ -415,13 +437,28 @@ module ls_transfer_core
   always_comb begin
     session_left = '0;
     session_left.count = 16'd1;
-    session_left.session_sequence = issued.extra.session_sequence;
+    session_left.session_sequence = issued.about.session_sequence;
     session_left.sum = sum;
     session_left.code = needs_result ? result.code : issued.about.code;
     session_left.amount = needs_result ? result.balance : issued.about.amount;
-    extra_left = issued.extra;
-    extra_left.sum = issued.replay.has_sum ? sum : '0;
   end
+  always_comb begin
+    extra = '0;
+    extra.time_ns = issued.time_ns;
+    extra.slot = issued.slot;
+    if (issued.about.is_execute) begin
+      extra.command = carried.packet.command;
+      extra.session_sequence = issued.about.session_sequence;
+      extra.nonce = carried.packet.nonce;
+      extra.timestamp = carried.packet.timestamp;
+      extra.uuid = carried.packet.uuid;
+    end else begin
+      extra.command = 8'(issued.command);
+      extra.session_sequence = 64'(issued.number);
+    end
+    extra.sum = issued.replay.has_sum ? sum : '0;
+  end
+  assign carried_ready = issued_valid && issued_ready;
 
   // A repetition comes with the next number of its session. It waits for cycles in which its checksum is compared, so
   // this is its own number.
@@ -447,7 +484,7 @@ module ls_transfer_core
       .clk_i,
       .rst_ni(rst_nq[4]),
       .extra_push_i(result_valid && result_ready && result.recorded),
-      .extra_i(extra_left),
+      .extra_i(extra),
       .record_valid_i(record_valid),
       .record_ready_o(record_ready),
       .record_i(record),
@@ -494,7 +531,7 @@ module ls_transfer_core
   end
   // Responses keep the order of the commands: an order about a session begins when the store has answered all others,
   // and its response comes before those of later orders.
-  assign is_idle = orders_q == '0;
+  assign orders_d = orders_q + 6'(order_valid && order_ready) - 6'(response_valid && response_ready);
   assign m_axis_response_tvalid = response_valid || session_response_valid;
   assign session_response_ready = m_axis_response_tready;
   assign response_ready = m_axis_response_tready && !session_response_valid;
@@ -513,7 +550,8 @@ module ls_transfer_core
       .rst_ni(rst_nq[5]),
       .mode_i(control.mode),
       .valid_i(issued_valid && issued_ready),
-      .context_i(replied),
+      .about_i(replied),
+      .form_i(carried.form),
       .result_i(result),
       .valid_o(decided_valid),
       .decision_o(decided),
@@ -573,8 +611,8 @@ module ls_transfer_core
       accepted_q <= '0;
       passed_q <= '0;
       orders_q <= '0;
+      is_idle_q <= 1'b1;
       records_q <= '0;
-      counters_o <= '0;
     end else begin
       // A barrier reads this three cycles after its command was taken in, and a frame is counted four cycles after its
       // last beat was: so this has exactly the frames that were complete before the command.
@@ -582,16 +620,21 @@ module ls_transfer_core
       accepted_q <= accepted_q + 16'(is_counted_q);
       passed_q <= passed_q + 16'(frame_passed_o);
       records_q <= records_q + 64'(is_recorded_q);
-      orders_q <= orders_q + 6'(order_valid && order_ready) - 6'(response_valid && response_ready);
-      for (int unsigned i = 0; i < TransferCounters; i++) counters_o[i] <= counters_o[i] + 64'(counts_q[i]);
+      orders_q <= orders_d;
+      is_idle_q <= orders_d == '0;
     end
-    if (!rst_nq[7]) drops_o <= '0;
+    if (!rst_nq[7]) counters_o <= '0;
+    else for (int unsigned i = 0; i < TransferCounters; i++) counters_o[i] <= counters_o[i] + 64'(counts_q[i]);
+    if (!rst_nq[8]) drops_o <= '0;
     else for (int unsigned i = 0; i < DropReasons; i++) drops_o[i] <= drops_o[i] + 64'(drops_q[i]);
   end
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i)
-    if (rst_ni) assert (!request_valid || requests_ready) else $error("a request was lost");
+    if (rst_ni) begin
+      assert (!request_valid || (requests_ready && all_carried_ready)) else $error("a request was lost");
+      assert (!carried_ready || carried_valid) else $error("a request left without what it carries");
+    end
 `endif
 
 endmodule

@@ -47,36 +47,44 @@ package ls_transfer_packet_pkg;
     OutcomeStored = 3'd7  // the stored reply of the session
   } outcome_e;
 
-  // Properties of a request that its decision needs.
+  // What is decided about a request, and the parts of its reply that the decision gives.
   typedef struct packed {
     outcome_e outcome;
-    drop_e reason;
-    logic is_native;
     logic is_execute;  // a request of a session
     code_e code;  // of OutcomeRefused, OutcomeStored, and the code that OutcomeStatus counts
+    logic [3:0] status;
+    // Requests of sessions: sequence number of the reply, and amount of OutcomeStored.
+    logic [63:0] session_sequence;
+    amount_t amount;
+  } about_t;
+
+  // Properties of a frame that only its reply or its drop needs.
+  typedef struct packed {
+    drop_e reason;
+    logic is_native;
     headers_t headers;
     logic [15:0] first;  // first two bytes of the payload
     logic [1:0] filler;  // bytes after a paper packet of 20 bytes
     logic [7:0] trailer;  // byte 21 of the payload or after it
     // Paper: of the words 1 to 7. Native: of the whole payload with the reply bit, without the fields below.
     logic [15:0] kept_sum;
-    // Requests of sessions: sum of code, amount and number as they were sent, status, sequence number of the reply, and
-    // amount of OutcomeStored.
-    logic [15:0] operation_sum;
-    logic [3:0] status;
-    logic [63:0] session_sequence;
-    amount_t amount;
-  } context_t;
+    logic [15:0] operation_sum;  // requests of sessions: sum of code, amount and number as they were sent
+  } form_t;
 
-  // Fields of a request of a session that the store does not know.
+  // Fields of a request of a session that only its record needs.
   typedef struct packed {
-    logic [31:0] slot;
-    logic [63:0] token;
     logic [7:0] command;
     logic [31:0] nonce;
     logic [63:0] timestamp;
     logic [127:0] uuid;
   } packet_t;
+
+  // What no decision needs. It has a queue of its own, from the rules about payloads to the reply and the record, so it
+  // is not in all the registers in between.
+  typedef struct packed {
+    form_t   form;
+    packet_t packet;
+  } carried_t;
 
   // Session slot, with the reply to its last packet.
   typedef struct packed {
@@ -123,9 +131,10 @@ package ls_transfer_packet_pkg;
   // Request on its way to the store.
   typedef struct packed {
     logic is_session;  // of a session, which decides its outcome
-    context_t about;
+    about_t about;
     operation_t operation;
-    packet_t packet;
+    logic [31:0] slot;  // NoSession without a session
+    logic [63:0] token;
   } request_t;
 
   // Fields of a record that the store does not know.

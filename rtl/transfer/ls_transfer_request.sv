@@ -25,7 +25,8 @@ module ls_transfer_request
     input datagram_t datagram_i,
 
     output logic valid_o,
-    output request_t request_o
+    output request_t request_o,
+    output carried_t carried_o
 );
 
   localparam int unsigned Groups = PayloadWords / 4;
@@ -60,6 +61,8 @@ module ls_transfer_request
     logic [7:0] trailer;
     operation_t operation;
     packet_t packet;
+    logic [31:0] slot;
+    logic [63:0] token;
     logic [63:0] session_sequence;
   } parsed_t;
 
@@ -191,8 +194,8 @@ module ls_transfer_request
     parsed_d.is_execute = flags_q.is_execute;
     parsed_d.is_plain = flags_q.is_execute && flags_q.is_well_formed && flags_q.is_plain_head;
     parsed_d.session_sequence = be64(payload[HeadAt+8*ExecuteHeadSequenceAt+:64]);
-    parsed_d.packet.slot = parsed_d.is_execute ? be32(payload[HeadAt+8*ExecuteHeadSlotAt+:32]) : NoSession;
-    parsed_d.packet.token = be64(payload[HeadAt+8*ExecuteHeadTokenAt+:64]);
+    parsed_d.slot = parsed_d.is_execute ? be32(payload[HeadAt+8*ExecuteHeadSlotAt+:32]) : NoSession;
+    parsed_d.token = be64(payload[HeadAt+8*ExecuteHeadTokenAt+:64]);
     parsed_d.packet.command = sent_command;
     parsed_d.packet.nonce = be32(words[8*OperationNonceAt+:32]);
     parsed_d.packet.timestamp = be64(words[8*OperationTimestampAt+:64]);
@@ -323,6 +326,7 @@ module ls_transfer_request
 
   parsed_t parsed;
   request_t request_d;
+  carried_t carried_d;
   logic is_express, is_intact, is_write, unused_parsed;
 
   assign parsed = parsed_q[3];
@@ -333,21 +337,23 @@ module ls_transfer_request
   assign is_write = parsed.is_paper && !parsed.is_reading;
 
   always_comb begin
+    carried_d.form.reason = parsed.reason;
+    carried_d.form.is_native = !parsed.is_paper;
+    carried_d.form.headers = parsed.headers;
+    carried_d.form.first = parsed.first;
+    carried_d.form.filler = parsed.filler;
+    carried_d.form.trailer = parsed.trailer;
+    carried_d.form.kept_sum = kept_sum_q;
+    carried_d.form.operation_sum = operation_sum_3_q;
+    carried_d.packet = parsed.packet;
     request_d.about.outcome = OutcomeStore;
-    request_d.about.reason = parsed.reason;
-    request_d.about.is_native = !parsed.is_paper;
-    request_d.about.code = CodeBadCommand;
-    request_d.about.headers = parsed.headers;
-    request_d.about.first = parsed.first;
-    request_d.about.filler = parsed.filler;
-    request_d.about.trailer = parsed.trailer;
-    request_d.about.kept_sum = kept_sum_q;
     request_d.about.is_execute = parsed.is_execute;
-    request_d.about.operation_sum = operation_sum_3_q;
+    request_d.about.code = CodeBadCommand;
     request_d.about.status = '0;
     request_d.about.session_sequence = parsed.session_sequence;
     request_d.about.amount = '0;
-    request_d.packet = parsed.packet;
+    request_d.slot = parsed.slot;
+    request_d.token = parsed.token;
     request_d.operation = parsed.operation;
     if (parsed.is_execute && parsed.operation.command != CommandTransfer && parsed.operation.command != '0 &&
         !may_issue_3_q) begin
@@ -359,13 +365,13 @@ module ls_transfer_request
       request_d.about.outcome = OutcomeForward;
     end else if (!parsed.is_paper && !parsed.is_native) begin
       request_d.about.outcome = OutcomeDrop;
-      request_d.about.reason = DropNotARequest;
+      carried_d.form.reason = DropNotARequest;
     end else if (parsed.is_reply) begin
       request_d.about.outcome = OutcomeDrop;
-      request_d.about.reason = DropReplyBit;
+      carried_d.form.reason = DropReplyBit;
     end else if (parsed.is_paper && !control_i.paper_format) begin
       request_d.about.outcome = OutcomeDrop;
-      request_d.about.reason = DropPaperRefused;
+      carried_d.form.reason = DropPaperRefused;
     end else if (!parsed.is_paper) begin
       if (!parsed.is_refer && !(parsed.is_plain && is_express && !control_i.require_signature)) begin
         request_d.about.outcome = OutcomeHost;
@@ -391,6 +397,9 @@ module ls_transfer_request
     end
   end
 
-  always_ff @(posedge clk_i) request_o <= request_d;
+  always_ff @(posedge clk_i) begin
+    request_o <= request_d;
+    carried_o <= carried_d;
+  end
 
 endmodule

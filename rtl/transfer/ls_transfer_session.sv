@@ -43,6 +43,7 @@ module ls_transfer_session
     input logic ready_i,
     output request_t request_o,
     output replay_t replay_o,
+    output logic needs_store_o,  // the outcome of request_o is OutcomeStore
     // About the store, when it takes the request: no place for its record; it may answer that the host must execute.
     input logic is_full_i,
     input logic may_forward_i,
@@ -103,7 +104,8 @@ module ls_transfer_session
 
   typedef struct packed {
     request_t request;
-    replay_t  replay;
+    replay_t replay;
+    logic needs_store;  // the outcome is OutcomeStore
   } decided_t;
 
   logic next_is_session, decides, decides_q, may_read_q, passes, enters_session, enters;
@@ -122,11 +124,11 @@ module ls_transfer_session
 
   assign unused_kind = &{1'b0, kinds_ready, kind_valid};
 
+  // Each depends on registers only, and ready_o on few of them, because it goes to all bits of the request.
+  assign ready_o = request_i.is_session ? window_ready && may_read_q : window_valid ? window_ready : out_ready;
   assign passes = valid_i && !request_i.is_session && !window_valid && out_ready;
-  assign enters_session = valid_i && request_i.is_session && window_ready && may_read_q && state_q == StateIdle &&
-                          !order_waits_q;
+  assign enters_session = valid_i && request_i.is_session && window_ready && may_read_q;
   assign enters = enters_session || (valid_i && !request_i.is_session && window_ready && window_valid);
-  assign ready_o = passes || enters;
 
   ls_fifo #(
       .T(request_t),
@@ -169,8 +171,8 @@ module ls_transfer_session
       .valid_i(enters_session),
       .ready_o(keys_ready),
       .data_i ('{
-          slot: request_i.packet.slot,
-          token: request_i.packet.token,
+          slot: request_i.slot,
+          token: request_i.token,
           session_sequence: request_i.about.session_sequence
       }),
       .valid_o(key_valid),
@@ -196,7 +198,8 @@ module ls_transfer_session
   session_t written;
   logic write;
 
-  assign address = starts_order ? order_i.slot[SessionBits-1:0] : request_i.packet.slot[SessionBits-1:0];
+  // While an order waits, no request of a session comes in.
+  assign address = order_waits_q ? order_i.slot[SessionBits-1:0] : request_i.slot[SessionBits-1:0];
 
   ls_ram #(
       .Width($bits(session_t)),
@@ -242,7 +245,8 @@ module ls_transfer_session
     end else begin
       reading_q  <= {reading_q[0], enters_session};
       reads_q    <= reads_d;
-      may_read_q <= reads_d != (ReadBits + 1)'(Reads);
+      // 0 while an order waits (order_waits_q) or is executed (state_q).
+      may_read_q <= reads_d != (ReadBits + 1)'(Reads) && !order_valid_i && state_q != StateOrderRead;
     end
   end
 
@@ -383,8 +387,13 @@ module ls_transfer_session
     end
   end
 
-  assign out_d.request = window_valid ? decided : request_i;
-  assign out_d.replay  = window_valid ? replay : '0;
+  request_t next;
+  assign next = window_valid ? decided : request_i;
+  assign out_d = '{
+          request: next,
+          replay: window_valid ? replay : '0,
+          needs_store: next.about.outcome == OutcomeStore
+      };
 
   // As ls_skid, with a register of its own for `ready`, on which the decision of the next request depends.
   decided_t out_q, spare_q;
@@ -418,7 +427,8 @@ module ls_transfer_session
   // The lease counts when the request goes on, because it may have waited for an order of the host.
   always_comb begin
     request_o = out.request;
-    replay_o  = out.replay;
+    replay_o = out.replay;
+    needs_store_o = out.needs_store && is_leased_i;
     if (!is_leased_i && !(request_o.about.outcome inside {OutcomeForward, OutcomeDrop})) begin
       request_o.about.outcome = OutcomeNotLeased;
     end

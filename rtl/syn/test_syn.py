@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the scripts that change netlists and read delays, with a small simulator of the cells as the reference."""
+
+import copy
+import itertools
+import random
+
+import block_registers
+import paths
+import pytest
+
+CLOCK = 2
+BITS = 3  # of each operand
+
+
+class Design:
+    """Netlist of one multiplier with registers at its inputs and outputs, in the form of Yosys."""
+
+    def __init__(self):
+        self.bits = itertools.count(3)
+        self.cells, self.ports = {}, {"clk_i": {"bits": [CLOCK]}}
+
+    def cell(self, name, kind, inputs, outputs, parameters=None):
+        self.cells[name] = {
+            "type": kind,
+            "parameters": parameters or {},
+            "port_directions": dict.fromkeys(inputs, "input") | dict.fromkeys(outputs, "output"),
+            "connections": {port: [bit] for port, bit in (inputs | outputs).items()},
+        }
+
+    def register(self, name, bit):
+        out = next(self.bits)
+        inputs = {"CLK": CLOCK, "DI": bit, "LSR": "0"}
+        self.cell(name, "TRELLIS_FF", inputs, {"Q": out}, {"CEMUX": "1 "})
+        return out
+
+    def port(self, name, bits):
+        self.ports[name] = {"bits": bits}
+        return bits
+
+    def netlist(self):
+        return {"modules": {"top": {"attributes": {"top": 1}, "cells": self.cells, "ports": self.ports}}}
+
+
+def multiplier():
+    design = Design()
+    inputs = {}
+    for operand in "AB":
+        bits = design.port(operand, [next(design.bits) for _ in range(BITS)])
+        held = [design.register(f"{operand}{at}_register", bit) for at, bit in enumerate(bits)]
+        inputs |= {f"{operand}{at}": held[at] if at < BITS else "0" for at in range(18)}
+    products = {f"P{at}": next(design.bits) for at in range(36)}
+    design.cell("product", "MULT18X18D", inputs, products)
+    read = [design.register(f"P{at}_register", products[f"P{at}"]) for at in range(2 * BITS)]
+    # The first register in front of the multiplier has a second reader.
+    design.port("out", [*read, inputs["A0"]])
+    return design
+
+
+def simulate(design, words):
+    """Returns the bits of the port `out` in each cycle, in which the ports A and B have the next two words."""
+    state, history = {}, []
+
+    def value(bit):
+        return int(bit) if isinstance(bit, str) else state.get(bit, 0)
+
+    def operand(cell, name):
+        return sum(value(bits[0]) << int(port[1:]) for port, bits in cell["connections"].items() if port[0] == name)
+
+    def drive(cell, product):
+        for port, bits in cell["connections"].items():
+            if port[0] == "P":
+                state[bits[0]] = product >> int(port[1:]) & 1
+
+    held = {}
+    multipliers = {name: cell for name, cell in design.cells.items() if cell["type"] == "MULT18X18D"}
+    for a, b in words:
+        for name, word in (("A", a), ("B", b)):
+            for at, bit in enumerate(design.ports[name]["bits"]):
+                state[bit] = word >> at & 1
+        for cell in multipliers.values():
+            if "REG_OUTPUT_CLK" not in cell["parameters"]:
+                drive(cell, operand(cell, "A") * operand(cell, "B"))
+        history.append([value(bit) for bit in design.ports["out"]["bits"]])
+        # The clock edge: all registers take what they had at their inputs before.
+        following = {}
+        for cell in design.cells.values():
+            if cell["type"] == "TRELLIS_FF":
+                following[cell["connections"]["Q"][0]] = value(cell["connections"]["DI"][0])
+        for name, cell in multipliers.items():
+            if "REG_OUTPUT_CLK" in cell["parameters"]:
+                first, second = held.get(name, (0, 0))
+                drive(cell, first * second)
+                held[name] = operand(cell, "A"), operand(cell, "B")
+        state |= following
+    return history
+
+
+def test_registers_of_multipliers_change_no_output():
+    plain = multiplier()
+    moved = copy.deepcopy(plain)
+    assert block_registers.use_block_registers(moved.netlist()) == (0, 1)
+    # All registers are in the multiplier; the one with another reader also stays outside.
+    assert sorted(moved.cells) == ["A0_register", "product"]
+    chance = random.Random(1)
+    words = [(chance.randrange(1 << BITS), chance.randrange(1 << BITS)) for _ in range(200)]
+    expected = simulate(plain, words)
+    assert simulate(moved, words) == expected
+    assert len({tuple(bits) for bits in expected}) > 20
+
+
+@pytest.mark.parametrize("name", ["B1_register", "P3_register"])
+def test_a_register_with_an_enable_stays(name):
+    design = multiplier()
+    design.cells[name]["parameters"]["CEMUX"] = "CE"
+    before = copy.deepcopy(design.cells)
+    assert block_registers.use_block_registers(design.netlist()) == (0, 0)
+    assert design.cells == before
+
+
+def test_a_product_with_a_second_reader_stays():
+    design = multiplier()
+    design.port("other", [design.cells["product"]["connections"]["P0"][0]])
+    assert block_registers.use_block_registers(design.netlist()) == (0, 0)
+
+
+def ram_block(second_reader):
+    design = Design()
+    address, data = next(design.bits), next(design.bits)
+    inputs = {"CLKA": CLOCK, "CLKB": CLOCK, "OCEA": "0", "OCEB": "0", "ADA0": address}
+    design.cell("memory", "DP16KD", inputs, {"DOA0": data})
+    design.port("out", [design.register("data_register", data), *([data] if second_reader else [])])
+    return design
+
+
+def test_the_output_register_of_a_ram_block_is_used():
+    design = ram_block(second_reader=False)
+    (out,) = design.ports["out"]["bits"]
+    assert block_registers.use_block_registers(design.netlist()) == (1, 0)
+    assert list(design.cells) == ["memory"]
+    assert design.cells["memory"]["connections"]["DOA0"] == [out]
+    assert design.cells["memory"]["parameters"]["REGMODE_A"] == "OUTREG"
+
+
+def test_data_of_a_ram_block_that_are_also_read_directly_keep_their_register():
+    design = ram_block(second_reader=True)
+    assert block_registers.use_block_registers(design.netlist()) == (0, 0)
+    assert "data_register" in design.cells
+
+
+# As nextpnr writes it, but with one value for each delay.
+SDF = """
+    (INSTANCE )
+        (INTERCONNECT first_TRELLIS_FF_Q/Q lut/A (1000:1000:1000) (1000:1000:1000))
+        (INTERCONNECT first_TRELLIS_FF_Q/Q lut/B (2000:2000:2000) (2000:2000:2000))
+        (INTERCONNECT lut/F product_MULT18X18D_P3/A0 (3000:3000:3000) (3000:3000:3000))
+        (INTERCONNECT product_MULT18X18D_P3/P0 last_TRELLIS_FF_Q/DI (700:700:700) (700:700:700))
+    (INSTANCE first_TRELLIS_FF_Q)
+        (IOPATH CLK Q (500:500:500) (500:500:500))
+    (INSTANCE lut)
+        (IOPATH A F (200:200:200) (200:200:200))
+        (IOPATH B F (300:300:300) (300:300:300))
+    (INSTANCE product_MULT18X18D_P3)
+        (IOPATH CLK0 P0 (4000:4000:4000) (4000:4000:4000))
+      (SETUPHOLD (posedge A0) (posedge CLK0) (100:100:100) (0:0:0))
+    (INSTANCE last_TRELLIS_FF_Q)
+      (SETUPHOLD (posedge DI) (posedge CLK) (50:50:50) (0:0:0))
+"""
+
+
+def test_longest_paths_end_at_registers_and_at_registers_of_multipliers(tmp_path):
+    sdf = tmp_path / "delays.sdf"
+    sdf.write_text(SDF)
+    # The first path uses the slower input of the LUT: 0.5 + 2 + 0.3 + 3 + 0.1 ns. The second one begins in the
+    # multiplier: 4 + 0.7 + 0.05 ns.
+    assert paths.report(sdf, 0.0).splitlines() == [
+        "2 of 2 ends of paths at 0.0 ns or later",
+        "  5.90 ns     1  first -> product/A",
+        "  4.75 ns     1  product/P -> last",
+    ]
+    assert paths.report(sdf, 5.0).startswith("1 of 2 ends")
