@@ -6,12 +6,15 @@
 // given out when valid_o and ready_i are 1. data_o is stable from valid_o until the entry is given out.
 // ready_o, valid_o and count_o are registers. With HasRoom, the user of the module makes sure that there is room whenever
 // valid_i is 1; the entry is taken in without a look at ready_o, which would be in the path to every bit of the memory.
+// With WritesIdle, data_i is also written while valid_i is 0, to the next free place, where it has no effect; the write
+// enable of the memory is then a register.
 // Latency: an entry is visible at the output one cycle after it was taken in. Throughput: one entry in each cycle.
 
 module ls_fifo #(
     parameter type T = logic [7:0],
     parameter int unsigned Depth = 4,  // power of two, 2 or more
     parameter bit HasRoom = 1'b0,
+    parameter bit WritesIdle = 1'b0,
     localparam int unsigned AddressBits = $clog2(Depth)
 ) (
     input logic clk_i,
@@ -47,7 +50,7 @@ module ls_fifo #(
   assign pop = valid_q && ready_i;
 
   always_ff @(posedge clk_i) begin
-    if (push) memory[write_q] <= data_i;
+    if (WritesIdle ? ready_q : push) memory[write_q] <= data_i;
   end
 
   always_ff @(posedge clk_i) begin

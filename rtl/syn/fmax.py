@@ -17,6 +17,7 @@ import sys
 import time
 
 import block_registers
+import floorplan
 import paths
 import results
 
@@ -121,6 +122,7 @@ def place(design):
     ys.run_pass(f"synth_ecp5 -top {top} -json {stem}.json", yosys)
     netlist = json.loads(pathlib.Path(f"{stem}.json").read_text())
     block_registers.use_block_registers(netlist)
+    floorplan.place_accounts(netlist)
     pathlib.Path(f"{stem}.json").write_text(json.dumps(netlist))
     synthesized = time.monotonic() - began
     with open(f"{stem}.nextpnr.log", "w") as out:

@@ -6,6 +6,7 @@ import itertools
 import random
 
 import block_registers
+import floorplan
 import paths
 import pytest
 
@@ -146,6 +147,21 @@ def test_data_of_a_ram_block_that_are_also_read_directly_keep_their_register():
     design = ram_block(second_reader=True)
     assert block_registers.use_block_registers(design.netlist()) == (0, 0)
     assert "data_register" in design.cells
+
+
+def test_blocks_of_accounts_get_neighbouring_sites_in_the_order_of_their_bits():
+    blocks = [f"u_execute.u_cells.memory.0.{number}" for number in range(22)]
+    cells = {name: {"type": "DP16KD", "attributes": {}} for name in [*blocks, "u_search.u_ids.memory.0.0"]}
+    netlist = {"modules": {"top": {"attributes": {"top": 1}, "cells": dict(sorted(cells.items()))}}}
+    assert floorplan.place_accounts(netlist) == 22
+    assert not cells["u_search.u_ids.memory.0.0"]["attributes"]
+    chosen = [cells[name]["attributes"]["BEL"] for name in blocks]
+    # The names of sites are those of nextpnr; these are the first and the last one.
+    assert (chosen[0], chosen[-1]) == ("X37/Y46/EBR3", "X87/Y46/EBR0")
+    columns = [int(site[1:].split("/")[0]) for site in chosen]
+    first, last = (floorplan.COLUMNS.index(columns[at]) for at in (0, -1))
+    assert columns == floorplan.COLUMNS[first : last + 1]
+    assert len(set(floorplan.sites(52))) == 52
 
 
 # As nextpnr writes it, but with one value for each delay.

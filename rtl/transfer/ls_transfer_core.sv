@@ -143,7 +143,7 @@ module ls_transfer_core
   // ---- requests ----
 
   logic datagram_valid, request_valid, waiting_valid, waiting_ready, queued_valid, queued_ready, requests_ready;
-  logic all_carried_ready, next_carried_valid, next_carried_ready, carried_valid, carried_ready;
+  logic all_carried_ready, next_carried_valid, next_carried_ready, carried_valid, leaves, leaves_q;
   datagram_t datagram;
   request_t request, waiting, queued;
   carried_t request_carried, next_carried, carried;
@@ -173,7 +173,7 @@ module ls_transfer_core
   );
 
   // All frames that are under way have a place in these two queues, so nothing before them waits. What is carried is
-  // taken when the request leaves, and is at the output of its queue before.
+  // taken in the cycle after the request has left, and is at the output of its queue before.
   ls_queue #(
       .T(carried_t),
       .Depth(Decisions)
@@ -197,7 +197,7 @@ module ls_transfer_core
       .ready_o(next_carried_ready),
       .data_i (next_carried),
       .valid_o(carried_valid),
-      .ready_i(carried_ready),
+      .ready_i(leaves_q),
       .data_o (carried)
   );
 
@@ -337,7 +337,8 @@ module ls_transfer_core
   logic response_valid, response_ready;
   logic [5:0] orders_d, orders_q;  // orders of the store without a response
   logic [63:0] records_q;  // records since reset
-  extra_t extra;
+  extra_t extra, extra_q;
+  logic is_execute_q, recorded_q;
   logic [63:0] own_sequence_q;
 
   logic unused_chosen;
@@ -443,22 +444,29 @@ module ls_transfer_core
     session_left.amount = needs_result ? result.balance : issued.about.amount;
   end
   always_comb begin
-    extra = '0;
-    extra.time_ns = issued.time_ns;
-    extra.slot = issued.slot;
-    if (issued.about.is_execute) begin
+    extra = extra_q;
+    if (is_execute_q) begin
       extra.command = carried.packet.command;
-      extra.session_sequence = issued.about.session_sequence;
       extra.nonce = carried.packet.nonce;
       extra.timestamp = carried.packet.timestamp;
       extra.uuid = carried.packet.uuid;
-    end else begin
-      extra.command = 8'(issued.command);
-      extra.session_sequence = 64'(issued.number);
     end
-    extra.sum = issued.replay.has_sum ? sum : '0;
   end
-  assign carried_ready = issued_valid && issued_ready;
+
+  assign leaves = issued_valid && issued_ready;
+  always_ff @(posedge clk_i) begin
+    leaves_q <= rst_nq[4] && leaves;
+    recorded_q <= rst_nq[4] && result_valid && result_ready && result.recorded;
+    is_execute_q <= issued.about.is_execute;
+    extra_q <= '{
+        time_ns: issued.time_ns,
+        slot: issued.slot,
+        command: 8'(issued.command),
+        session_sequence: issued.about.is_execute ? issued.about.session_sequence : 64'(issued.number),
+        sum: issued.replay.has_sum ? sum : '0,
+        default: '0
+    };
+  end
 
   // A repetition comes with the next number of its session. It waits for cycles in which its checksum is compared, so
   // this is its own number.
@@ -483,7 +491,7 @@ module ls_transfer_core
   ) u_records (
       .clk_i,
       .rst_ni(rst_nq[4]),
-      .extra_push_i(result_valid && result_ready && result.recorded),
+      .extra_push_i(recorded_q),
       .extra_i(extra),
       .record_valid_i(record_valid),
       .record_ready_o(record_ready),
@@ -549,7 +557,7 @@ module ls_transfer_core
       .clk_i,
       .rst_ni(rst_nq[5]),
       .mode_i(control.mode),
-      .valid_i(issued_valid && issued_ready),
+      .valid_i(leaves),
       .about_i(replied),
       .form_i(carried.form),
       .result_i(result),
@@ -590,12 +598,11 @@ module ls_transfer_core
   // ---- counters ----
 
   // What the counters count, one and two cycles later, because they may be far away.
-  logic recorded_q, is_recorded_q, is_counted_q;
+  logic is_recorded_q, is_counted_q;
   logic [TransferCounters-1:0] chosen_counts_q, counts_q;
   logic [DropReasons-1:0] chosen_drops_q, drops_q;
 
   always_ff @(posedge clk_i) begin
-    recorded_q <= rst_nq[6] && result_valid && result_ready && result.recorded;
     for (int unsigned i = 0; i < TransferCounters; i++) chosen_counts_q[i] <= rst_nq[6] && decided_valid && counts[i];
     for (int unsigned i = 0; i < DropReasons; i++) begin
       chosen_drops_q[i] <= rst_nq[6] && decided_valid && decided.verdict == VerdictDrop && 32'(reason) == i;
@@ -633,7 +640,7 @@ module ls_transfer_core
   always_ff @(posedge clk_i)
     if (rst_ni) begin
       assert (!request_valid || (requests_ready && all_carried_ready)) else $error("a request was lost");
-      assert (!carried_ready || carried_valid) else $error("a request left without what it carries");
+      assert (!leaves_q || carried_valid) else $error("a request left without what it carries");
     end
 `endif
 

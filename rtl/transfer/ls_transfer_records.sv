@@ -41,7 +41,8 @@ module ls_transfer_records
 
   ls_fifo #(
       .T(extra_t),
-      .Depth(Depth)
+      .Depth(Depth),
+      .WritesIdle(1'b1)
   ) u_extras (
       .clk_i,
       .rst_ni,

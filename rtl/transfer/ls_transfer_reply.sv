@@ -6,7 +6,7 @@
 // xdp/transfer_fastpath.h and xdp/transfer_native.h, and of ls_reply in xdp/reply.h.
 //
 // Interface: one request in each cycle, no back-pressure; exactly one decision for each, in order. result_i counts for
-// requests whose outcome is OutcomeStore.
+// requests whose outcome is OutcomeStore. form_i is the form of the request of the cycle before.
 // Latency: six cycles.
 
 module ls_transfer_reply
@@ -49,7 +49,6 @@ module ls_transfer_reply
 
   logic [5:0] valid_q;
   about_t about_q;
-  form_t form_q;
   result_t result_q;
   headers_t [1:0] headers_q;
   logic [2:0] is_native_q;
@@ -65,11 +64,10 @@ module ls_transfer_reply
   assign is_from_store = about_i.outcome == OutcomeStore;
   assign code_d = is_from_store ? result_i.code : about_i.code;
 
-  assign unused_fields = &{1'b0, about_q, form_q, result_q};
+  assign unused_fields = &{1'b0, about_q, form_i, result_q};
 
   always_ff @(posedge clk_i) begin
     about_q <= about_i;
-    form_q <= form_i;
     result_q <= result_i;
     is_from_store_q <= is_from_store;
     code <= code_d;
@@ -119,7 +117,7 @@ module ls_transfer_reply
           end else if (is_from_store_q && code == CodeBusy) begin
             counts_d[TransferCounterBusy] = 1'b1;
             counts_d[TransferCounterRingFull] = result_q.is_full;
-          end else if (code != CodeDone && (!form_q.is_native || about_q.is_execute)) begin
+          end else if (code != CodeDone && (!form_i.is_native || about_q.is_execute)) begin
             counts_d[TransferCounterRefusals] = 1'b1;
           end
         end
@@ -145,7 +143,7 @@ module ls_transfer_reply
       words_d[DurabilityAt] = is_status ? '0 : word_t'(ModeExpress);
       words_d[OperationAt+OperationCodeAt/2] = word_t'(code);
       terms_d[12] = words_d[StatusAt];
-      terms_d[13] = is_status ? form_q.operation_sum : word_t'(code);
+      terms_d[13] = is_status ? form_i.operation_sum : word_t'(code);
       terms_d[8] = words_d[DurabilityAt];
       mask_d[StatusAt] = 1'b1;
       mask_d[SequenceAt+:4] = '1;
@@ -155,7 +153,7 @@ module ls_transfer_reply
         // Amount and number; the number is 0.
         mask_d[OperationAt+OperationAmountAt/2+:8] = '1;
       end
-    end else if (form_q.is_native) begin
+    end else if (form_i.is_native) begin
       words_d[ModeAt] = word_t'(mode_i);
       for (int unsigned i = 0; i < 4; i++) begin
         words_d[ItemAt+BalanceItemBalanceAt/2+3-i] = result_q.balance[16*i+:16];
@@ -172,27 +170,27 @@ module ls_transfer_reply
       mask_d[ModeAt] = 1'b1;
       mask_d[ItemAt+BalanceItemBalanceAt/2+:(BalanceItemReservedAt-BalanceItemBalanceAt)/2] = '1;
     end else begin
-      words_d[0] = be16(form_q.first) | {code != CodeDone, 15'd0};
+      words_d[0] = be16(form_i.first) | {code != CodeDone, 15'd0};
       words_d[AmountAt] = amount[31:16];
       words_d[AmountAt+1] = amount[15:0];
       // The filler becomes zero; a byte after it stays.
-      words_d[FillerAt] = form_q.filler[0] ? word_t'(form_q.trailer) : '0;
+      words_d[FillerAt] = form_i.filler[0] ? word_t'(form_i.trailer) : '0;
       terms_d[0] = words_d[0];
       terms_d[1] = amount[31:16];
       terms_d[2] = amount[15:0];
       mask_d[0] = 1'b1;
       mask_d[AmountAt+:2] = '1;
-      mask_d[FillerAt] = form_q.filler != 2'd0;
+      mask_d[FillerAt] = form_i.filler != 2'd0;
     end
-    terms_d[14] = form_q.kept_sum;
-    terms_d[15] = form_q.headers.partial_sum;
-    ttl_d = reply_ttl(form_q.is_native, form_q.headers.ttl);
+    terms_d[14] = form_i.kept_sum;
+    terms_d[15] = form_i.headers.partial_sum;
+    ttl_d = reply_ttl(form_i.is_native, form_i.headers.ttl);
   end
 
   always_ff @(posedge clk_i) begin
-    headers_q <= {headers_q[0], form_q.headers};
-    is_native_q <= {is_native_q[1:0], form_q.is_native};
-    reasons_q <= {reasons_q[1], reasons_q[0], form_q.reason};
+    headers_q <= {headers_q[0], form_i.headers};
+    is_native_q <= {is_native_q[1:0], form_i.is_native};
+    reasons_q <= {reasons_q[1], reasons_q[0], form_i.reason};
     verdict_q <= {verdict_q[1], verdict_q[0], verdict_d};
     counts_q <= {counts_q[2], counts_q[1], counts_q[0], counts_d};
     ttl_q <= {ttl_q[1], ttl_q[0], ttl_d};

@@ -132,7 +132,8 @@ module ls_transfer_session
 
   ls_fifo #(
       .T(request_t),
-      .Depth(Window)
+      .Depth(Window),
+      .WritesIdle(1'b1)
   ) u_window (
       .clk_i,
       .rst_ni,
@@ -164,7 +165,8 @@ module ls_transfer_session
   // The requests of sessions, but the next one, which is in head_q. So its decision begins while others go on.
   ls_fifo #(
       .T(key_t),
-      .Depth(Reads)
+      .Depth(Reads),
+      .WritesIdle(1'b1)
   ) u_keys (
       .clk_i,
       .rst_ni,
