@@ -59,8 +59,8 @@ pub(crate) struct Counted {
     is_stream: bool,
     /// Number of bytes that the call has taken from the gate's limit for its request.
     request_bytes: AtomicUsize,
-    /// Number of bytes of answers that [`Answers`] has counted and that were encoded since the last part of the body.
-    /// The next part of the body contains them, so they stay counted until it is counted itself.
+    /// Number of bytes of answers that [`Answers`] has counted and that were dropped since HTTP/2 took the last part of
+    /// the body. The next part contains their encoded form, so they stay counted until it is counted itself.
     encoded_bytes: AtomicUsize,
 }
 
@@ -120,12 +120,16 @@ impl Counted {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, remaining);
         let had = had.unwrap_or_default().min(bytes.len());
         if self.is_stream {
-            // [`Answers`] has already counted this answer, so the limit cannot refuse it. The bytes in their encoded
-            // form are taken before the others are given back. Otherwise another answer could be admitted in between,
-            // and the limit would be exceeded until this client reads.
-            self.gate.take_bytes_beyond(&self.connection, bytes.len() - had);
-            let encoded = self.encoded_bytes.swap(0, Ordering::AcqRel);
-            self.gate.give_back_bytes(&self.connection, encoded);
+            // [`Answers`] has already counted this answer, so the limit cannot refuse it. Only the difference between
+            // the answer and its encoded form is taken or given back. If all bytes were given back and then taken
+            // again, another answer could be admitted in between, and the limit would be exceeded until this client
+            // reads.
+            let (needed, encoded) = (bytes.len() - had, self.encoded_bytes.swap(0, Ordering::AcqRel));
+            if needed >= encoded {
+                self.gate.take_bytes_beyond(&self.connection, needed - encoded);
+            } else {
+                self.gate.give_back_bytes(&self.connection, encoded - needed);
+            }
         } else if !self.gate.take_bytes(&self.connection, bytes.len() - had) {
             self.request_bytes.fetch_add(had, Ordering::AcqRel);
             return None;
@@ -141,10 +145,11 @@ impl Counted {
 pub struct Answers(Arc<Counted>);
 
 impl Answers {
-    /// Counts an answer against the memory limit. Once its last clone is dropped, which means that it was encoded, it
-    /// stays counted until the call's next answer is handed to HTTP/2, or until the call ends. Returns `None` if the
-    /// limit is reached now. An answer that is larger than one network's share is accepted if the network uses nothing
-    /// else.
+    /// Counts an answer against the memory limit until its encoded form is counted. This is when HTTP/2 takes the next
+    /// part of the call's body after the last clone of the answer was dropped. The answer also stops to count when the
+    /// call ends. All clones must be in the message that is sent: if one is dropped after HTTP/2 has taken the message,
+    /// the bytes stay counted until the next answer of the call. Returns `None` if the limit is reached now. An answer
+    /// that is larger than one network's share is accepted if the network uses nothing else.
     pub fn count_until_encoded(&self, bytes: &Bytes) -> Option<Bytes> {
         let Counted { gate, connection, .. } = &*self.0;
         let is_kept = gate.take_bytes_alone(connection, bytes.len());

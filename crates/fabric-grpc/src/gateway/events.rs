@@ -39,6 +39,20 @@ struct Events {
     passed: bool,
 }
 
+impl Events {
+    /// Returns the response for the block `number`. It has the only clones of the counted bytes.
+    fn into_response(self, number: u64) -> ChaincodeEventsResponse {
+        ChaincodeEventsResponse {
+            events: self
+                .places
+                .into_iter()
+                .map(|place| self.bytes.slice(place))
+                .collect(),
+            block_number: number,
+        }
+    }
+}
+
 /// Answers a call of `ChaincodeEvents`. The call continues until the client has disconnected, or is no longer permitted
 /// to read.
 ///
@@ -100,12 +114,7 @@ async fn send_from(
         if events.places.is_empty() {
             continue;
         }
-        let Events { bytes, places, .. } = events;
-        let response = ChaincodeEventsResponse {
-            events: places.into_iter().map(|place| bytes.slice(place)).collect(),
-            block_number: number,
-        };
-        if out.send(Ok(response)).await.is_err() {
+        if out.send(Ok(events.into_response(number))).await.is_err() {
             return Ok(());
         }
     }
