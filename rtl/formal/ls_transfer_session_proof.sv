@@ -85,6 +85,7 @@ module ls_transfer_session_proof
   replay_t replay;
   session_order_t order, response;
   session_t left_session;
+  logic needs_store;
   logic ready, valid, left_valid, left_ready, left_writes, same, order_ready, order_valid, response_valid, known;
   code_e stored_code;
   amount_t stored_amount;
@@ -143,6 +144,7 @@ module ls_transfer_session_proof
       .ready_i,
       .request_o(request_out),
       .replay_o(replay),
+      .needs_store_o(needs_store),
       .is_full_i,
       .may_forward_i,
       .left_valid_i(left_valid),
@@ -258,7 +260,10 @@ module ls_transfer_session_proof
 
   always_comb begin
     if (rst_ni && !is_first_q) begin
-      if (valid) assert ({request_out.operation.source, request_out.operation.destination} == 4'(out_q));
+      if (valid) begin
+        assert ({request_out.operation.source, request_out.operation.destination} == 4'(out_q));
+        assert (needs_store == (request_out.about.outcome == OutcomeStore));
+      end
       if (order_valid && order_ready) assert (is_empty && !accepts);
       if (response_valid) begin
         assert (known == was_known);

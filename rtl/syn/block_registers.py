@@ -8,6 +8,16 @@ no cells. Tools of vendors do the same.
 import collections
 
 
+# Parameters of a register without enable, whose clock is not inverted and which is 0 at first.
+PLAIN = {"CEMUX": "1", "CLKMUX": "CLK", "REGSET": "RESET"}
+
+
+def is_plain_register(cell: dict) -> bool:
+    if cell["type"] != "TRELLIS_FF" or cell["connections"]["LSR"] != ["0"]:
+        return False
+    return all(cell["parameters"][name].strip() == value for name, value in PLAIN.items())
+
+
 class Netlist:
     """The top module of a netlist as Yosys writes it, after synthesis for ECP5."""
 
@@ -15,21 +25,21 @@ class Netlist:
         (top,) = (module for module in netlist["modules"].values() if "top" in module["attributes"])
         self.cells = top["cells"]
         self.readers = collections.defaultdict(list)  # by bit: name of the cell, or none for a port of the module
-        self.registers = {}  # by output bit: name of a register without enable or reset
+        self.registers = {}  # by output bit: name of a register that a block can take the place of
         for name, cell in self.cells.items():
             for port, bits in cell["connections"].items():
                 if cell["port_directions"][port] == "input":
                     for bit in bits:
                         self.readers[bit].append(name)
-            is_register = cell["type"] == "TRELLIS_FF" and cell["parameters"]["CEMUX"].strip() == "1"
-            if is_register and cell["connections"]["LSR"] == ["0"]:
+            if is_plain_register(cell):
                 self.registers[cell["connections"]["Q"][0]] = name
         for port in top["ports"].values():
             for bit in port["bits"]:
                 self.readers[bit].append(None)
 
-    def blocks(self, kind: str) -> list[dict]:
-        return [cell for cell in self.cells.values() if cell["type"] == kind]
+    def blocks(self, kind: str) -> list[tuple[str, dict]]:
+        """Returns the names and the cells of blocks."""
+        return [(name, cell) for name, cell in self.cells.items() if cell["type"] == kind]
 
     def clock(self, register: str):
         return self.cells[register]["connections"]["CLK"]
@@ -41,7 +51,7 @@ class Netlist:
         return connections
 
     def register_after(self, bit) -> str | None:
-        """Returns the register without enable or reset that is the only reader of the bit."""
+        """Returns the register that alone reads the bit, if a block can take its place."""
         (name, *others) = self.readers[bit]
         cell = self.cells.get(name)
         if others or not cell or cell["type"] != "TRELLIS_FF" or cell["connections"]["DI"] != [bit]:
@@ -52,10 +62,10 @@ class Netlist:
 def use_output_registers(netlist: Netlist) -> int:
     """Uses the output registers of RAM blocks, and returns the number of blocks.
 
-    Both ports of a block get them, if each bit that is read has one register and nothing else behind it.
+    Both ports of a block get them, if each of its bits that has a reader is read by one register and nothing else.
     """
     moved = 0
-    for block in netlist.blocks("DP16KD"):
+    for _, block in netlist.blocks("DP16KD"):
         ports = block["connections"]
         outputs = [
             (port, netlist.register_after(bits[0]))
@@ -79,10 +89,10 @@ def use_multiplier_registers(netlist: Netlist) -> int:
     """Uses the registers of multipliers at inputs and outputs, and returns the number of multipliers.
 
     A multiplier gets both, if each bit of its inputs is constant or comes from a register, and each bit of its product
-    that is read has one register and nothing else behind it. A register in front of it stays if others read it.
+    that has a reader is read by one register and nothing else. A register in front of it stays if others read it.
     """
     moved = 0
-    for block in netlist.blocks("MULT18X18D"):
+    for name, block in netlist.blocks("MULT18X18D"):
         ports = block["connections"]
         operands = {port: bits[0] for port, bits in ports.items() if port[0] in "AB" and port[1:].isdigit()}
         inputs = {port: netlist.registers.get(bit) for port, bit in operands.items() if isinstance(bit, int)}
@@ -99,6 +109,7 @@ def use_multiplier_registers(netlist: Netlist) -> int:
             continue
         for port, register in inputs.items():
             ports[port] = netlist.cells[register]["connections"]["DI"]
+            netlist.readers[ports[port][0]].append(name)
         for port, register in outputs.items():
             ports[port] = netlist.remove(register)["Q"]
         ports["CLK0"], ports["CE0"], ports["RST0"] = list(*clocks), ["1"], ["0"]

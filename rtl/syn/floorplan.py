@@ -16,7 +16,7 @@ COLUMNS = [
 
 
 def sites(count: int) -> list[str]:
-    """Returns the names of so many sites of RAM blocks in the middle of the row, from left to right."""
+    """Returns the names of `count` sites of RAM blocks in the middle of the row, from left to right."""
     first = (len(COLUMNS) - count) // 2
     return [f"X{COLUMNS[at]}/Y{ROW}/EBR{at % 4}" for at in range(first, first + count)]
 

@@ -32,7 +32,7 @@ class Design:
     def register(self, name, bit):
         out = next(self.bits)
         inputs = {"CLK": CLOCK, "DI": bit, "LSR": "0"}
-        self.cell(name, "TRELLIS_FF", inputs, {"Q": out}, {"CEMUX": "1 "})
+        self.cell(name, "TRELLIS_FF", inputs, {"Q": out}, {"CEMUX": "1 ", "CLKMUX": "CLK", "REGSET": "RESET"})
         return out
 
     def port(self, name, bits):
@@ -110,13 +110,57 @@ def test_registers_of_multipliers_change_no_output():
     assert len({tuple(bits) for bits in expected}) > 20
 
 
+def other_enable(cell):
+    cell["parameters"]["CEMUX"] = "CE"
+
+
+def other_reset(cell):
+    cell["connections"]["LSR"] = [99]
+
+
+def other_clock(cell):
+    cell["connections"]["CLK"] = [98]
+
+
+def inverted_clock(cell):
+    cell["parameters"]["CLKMUX"] = "INV"
+
+
+def other_initial_value(cell):
+    cell["parameters"]["REGSET"] = "SET"
+
+
+OTHER = [other_enable, other_reset, other_clock, inverted_clock, other_initial_value]
+
+
+@pytest.mark.parametrize("change", OTHER)
 @pytest.mark.parametrize("name", ["B1_register", "P3_register"])
-def test_a_register_with_an_enable_stays(name):
+def test_a_register_that_a_multiplier_does_not_have_stays(name, change):
     design = multiplier()
-    design.cells[name]["parameters"]["CEMUX"] = "CE"
+    change(design.cells[name])
     before = copy.deepcopy(design.cells)
     assert block_registers.use_block_registers(design.netlist()) == (0, 0)
     assert design.cells == before
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_a_register_between_two_multipliers_goes_into_one_of_them(is_reversed):
+    plain = multiplier()
+    # The register of the lowest bit of the product is an operand of a second multiplier.
+    second = {f"{operand}{at}": "0" for operand in "AB" for at in range(18)}
+    second |= {"A0": plain.cells["P0_register"]["connections"]["Q"][0], "B0": plain.register("one", "1")}
+    products = {f"P{at}": next(plain.bits) for at in range(36)}
+    plain.cell("second", "MULT18X18D", second, products)
+    plain.port("out", [plain.register("second_register", products["P0"])])
+    moved = copy.deepcopy(plain)
+    if is_reversed:
+        moved.cells = dict(reversed(moved.cells.items()))
+    block_registers.use_block_registers(moved.netlist())
+    chance = random.Random(2)
+    words = [(chance.randrange(1 << BITS), chance.randrange(1 << BITS)) for _ in range(200)]
+    expected = simulate(plain, words)
+    assert simulate(moved, words)[3:] == expected[3:]
+    assert len({tuple(bits) for bits in expected}) == 2
 
 
 def test_a_product_with_a_second_reader_stays():
@@ -141,6 +185,15 @@ def test_the_output_register_of_a_ram_block_is_used():
     assert list(design.cells) == ["memory"]
     assert design.cells["memory"]["connections"]["DOA0"] == [out]
     assert design.cells["memory"]["parameters"]["REGMODE_A"] == "OUTREG"
+
+
+@pytest.mark.parametrize("change", OTHER)
+def test_a_register_that_a_ram_block_does_not_have_stays(change):
+    design = ram_block(second_reader=False)
+    change(design.cells["data_register"])
+    before = copy.deepcopy(design.cells)
+    assert block_registers.use_block_registers(design.netlist()) == (0, 0)
+    assert design.cells == before
 
 
 def test_data_of_a_ram_block_that_are_also_read_directly_keep_their_register():

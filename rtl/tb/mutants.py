@@ -119,6 +119,7 @@ MUTANTS = [
     (C, "v6_answered[i] = &compared_q.v6_answered[i]", "v6_answered[i] = |compared_q.v6_answered[i]"),
     (X, "readable_q <= kept_q;", "if (keep_i) readable_q <= next_write;"),
     (E, "is_done_q || patch_valid_i)", "is_first_q || is_done_q || patch_valid_i)"),
+    (FIFO, "WritesIdle ? ready_q : push", "WritesIdle || push"),
 ]
 
 

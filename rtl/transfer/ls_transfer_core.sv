@@ -172,8 +172,9 @@ module ls_transfer_core
       .carried_o(request_carried)
   );
 
-  // All frames that are under way have a place in these two queues, so nothing before them waits. What is carried is
-  // taken in the cycle after the request has left, and is at the output of its queue before.
+  // All frames that are under way have a place in these two queues, so nothing before them waits. An entry of u_carried
+  // is taken in the cycle after its request has left u_next_issued (leaves_q). It is at the output by then, because the
+  // request passes two queues and the sessions, and the entry one queue only.
   ls_queue #(
       .T(carried_t),
       .Depth(Decisions)

@@ -167,6 +167,13 @@ module ls_transfer_execute
     logic stores;       // an order that changes the source
     logic grants;
     code_e order_code;  // carried by the response to an order
+    // Content of the cell before an operation, or after an order. Each chooses hundreds of bits, so it is a register.
+    logic takes_account;  // that of the order, but for its last request
+    logic takes_last;     // the last request of the order
+    logic is_blank;       // a new account of an operation
+    logic is_last_blank;
+    logic claims;
+    logic releases;
   } decoded_t;
 
   decoded_t decoded_q;
@@ -202,6 +209,13 @@ module ls_transfer_execute
     end
     decoded.is_refused = decoded.code != CodeDone;
     decoded.may_freeze = is_checked && !decoded.is_refused && (decoded.is_issue || decoded.is_transfer);
+    decoded.takes_last = work.slot.is_order && work.slot.kind == OrderFill;
+    decoded.takes_account = decoded.takes_last || (work.slot.is_order && work.slot.kind == OrderPut);
+    decoded.is_blank = !work.slot.is_order && work.is_new;
+    decoded.is_last_blank = decoded.is_blank ||
+        (work.slot.is_order && work.slot.kind == OrderPut && !work.found);
+    decoded.claims = work.slot.is_order && work.slot.kind == OrderClaim;
+    decoded.releases = work.slot.is_order && work.slot.kind == OrderRelease;
     decoded.stores = 1'b0;
     case (work.slot.kind)
       OrderFill, OrderPut: decoded.stores = work.found || work.is_new;
@@ -388,22 +402,15 @@ module ls_transfer_execute
 
     // The cell that the operation begins with, or that the order leaves.
     values_d.base = source_q;
+    if (decoded_q.takes_account) values_d.base = operand_q.slot.account;
+    if (decoded_q.is_blank) values_d.base = '0;
+    values_d.base.last = source_q.last;
+    if (decoded_q.takes_last) values_d.base.last = operand_q.slot.account.last;
+    if (decoded_q.is_last_blank) values_d.base.last = '0;
+    if (decoded_q.claims) values_d.base.claimed = 1'b1;
+    if (decoded_q.releases) values_d.base.claimed = 1'b0;
     values_d.grants = decoded_q.grants;
-    if (operand_q.slot.is_order) begin
-      case (operand_q.slot.kind)
-        OrderFill: values_d.base = operand_q.slot.account;
-        OrderPut: begin
-          values_d.base = operand_q.slot.account;
-          values_d.base.last = operand_q.found ? source_q.last : '0;
-        end
-        OrderClaim: values_d.base.claimed = 1'b1;
-        OrderRelease: values_d.base.claimed = 1'b0;
-        default: ;
-      endcase
-      values_d.code = decoded_q.order_code;
-    end else begin
-      if (operand_q.is_new) values_d.base = '0;
-    end
+    if (operand_q.slot.is_order) values_d.code = decoded_q.order_code;
     values_d.stores = values_d.writes || decoded_q.stores;
     values_d.has_cell = (operand_q.found || operand_q.is_new) && !values_d.grants;
     values_d.credit_less = credit_q - 1'b1;

@@ -47,7 +47,7 @@ package ls_transfer_packet_pkg;
     OutcomeStored = 3'd7  // the stored reply of the session
   } outcome_e;
 
-  // What is decided about a request, and the parts of its reply that the decision gives.
+  // Decision about a request, and the parts of its reply that the decision gives.
   typedef struct packed {
     outcome_e outcome;
     logic is_execute;  // a request of a session
@@ -79,8 +79,8 @@ package ls_transfer_packet_pkg;
     logic [127:0] uuid;
   } packet_t;
 
-  // What no decision needs. It has a queue of its own, from the rules about payloads to the reply and the record, so it
-  // is not in all the registers in between.
+  // Fields that no decision needs. They have a queue of their own, from the rules about payloads to the reply and the
+  // record, so the registers in between do not have them.
   typedef struct packed {
     form_t   form;
     packet_t packet;

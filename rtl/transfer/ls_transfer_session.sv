@@ -124,7 +124,8 @@ module ls_transfer_session
 
   assign unused_kind = &{1'b0, kinds_ready, kind_valid};
 
-  // Each depends on registers only, and ready_o on few of them, because it goes to all bits of the request.
+  // ready_o enables all bits of the register in front of it, so it depends only on registers of this module and on
+  // request_i.is_session, and not on valid_i.
   assign ready_o = request_i.is_session ? window_ready && may_read_q : window_valid ? window_ready : out_ready;
   assign passes = valid_i && !request_i.is_session && !window_valid && out_ready;
   assign enters_session = valid_i && request_i.is_session && window_ready && may_read_q;
