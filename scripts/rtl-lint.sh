@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the SystemVerilog of rtl/ with Verilator (-Wall), slang and verible, and the Python scripts of rtl/syn with their
-# tests. Waivers, with their reasons: rtl/lint.vlt, rtl/lint.verible, and the options below.
+# Checks the SystemVerilog of rtl/ with Verilator (-Wall), slang and verible, and runs the tests of the scripts of
+# rtl/syn. Waivers, with their reasons: rtl/lint.vlt, rtl/lint.verible, and the options below.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/rtl-env.sh"
 cd "$rtl_root/rtl"
