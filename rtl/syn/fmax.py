@@ -26,11 +26,10 @@ OUT = pathlib.Path("../target/rtl-fmax").resolve()
 COLUMNS = ["design", "goal_mhz", "fmax_mhz", "comb", "ff", "dp16kd", "mult18"]
 GOAL_MHZ = 125
 SPV_CORE = "spv core, 256 lines and 16 blocks"
+TRANSFER_CORE = "transfer core, 64 buckets, 64 slots, 16 records"
 # Options of nextpnr for designs that fill a large part of the FPGA. Other modules are faster with the default placer.
-# The router is the default one, `router1`: `router2` did not end with this design.
-OPTIONS = {
-    SPV_CORE: ["--placer", "static", "--seed", "2"],
-}
+# The router is the default one, `router1`: `router2` did not end with the core of `spv`.
+OPTIONS = dict.fromkeys([SPV_CORE, TRANSFER_CORE], ["--placer", "static", "--seed", "2"])
 SPV = pathlib.Path("spv/spv.f").read_text().split()
 NIC = SPV + pathlib.Path("shells/nic.f").read_text().split()
 TRANSFER = pathlib.Path("transfer/transfer.f").read_text().split()
@@ -57,7 +56,7 @@ DESIGNS = [
     ("transfer records", TRANSFER, "ls_transfer_records", ""),
     ("transfer commands", TRANSFER, "ls_transfer_commands", ""),
     (
-        "transfer core, 64 buckets, 64 slots, 16 records",
+        TRANSFER_CORE,
         TRANSFER,
         "ls_transfer_core",
         "-G BucketBits=6 -G SessionBits=6 -G RecordDepth=16",

@@ -343,7 +343,7 @@ module ls_transfer_core
   logic [63:0] own_sequence_q;
 
   logic unused_chosen;
-  assign unused_chosen = &{1'b0, chosen};
+  assign unused_chosen = &{1'b0, chosen.is_session, chosen.token};
   assign operation_valid = chosen_valid && needs_store && issues_ready;
   assign issue = chosen_valid && issues_ready && (!needs_store || operation_ready);
   assign chosen_ready = issues_ready && (!needs_store || operation_ready);

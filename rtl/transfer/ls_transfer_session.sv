@@ -105,7 +105,7 @@ module ls_transfer_session
   typedef struct packed {
     request_t request;
     replay_t replay;
-    logic needs_store;  // the outcome is OutcomeStore
+    logic needs_store;  // the outcome is OutcomeStore; a register, because the enables of all bits depend on it
   } decided_t;
 
   logic next_is_session, decides, decides_q, may_read_q, passes, enters_session, enters;
