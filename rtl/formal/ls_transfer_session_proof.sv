@@ -29,10 +29,11 @@ module ls_transfer_session_proof
     input logic is_leased_i,
     input logic valid_i,
     input logic is_session_i,
+    input logic [1:0] sum_i,
+    input logic key_valid_i,
     input logic [1:0] slot_i,
     input logic [1:0] token_i,
     input logic [2:0] number_i,
-    input logic [1:0] sum_i,
     input logic ready_i,
     input logic is_full_i,
     input logic may_forward_i,
@@ -81,31 +82,36 @@ module ls_transfer_session_proof
     return session;
   endfunction
 
-  request_t request, request_out;
-  replay_t replay;
+  request_t request;
+  session_key_t key;
+  decided_t decided;
   session_order_t order, response;
   session_t left_session;
-  logic needs_store;
-  logic ready, valid, left_valid, left_ready, left_writes, same, order_ready, order_valid, response_valid, known;
+  logic key_ready, ready, valid, left_valid, left_ready, left_writes, same, order_ready, order_valid, response_valid;
+  logic known;
   code_e stored_code;
   amount_t stored_amount;
   issued_t issued;
   issued_t queue_q[Queue];
   logic [$clog2(Queue):0] read_q, write_q;
+  // Keys of requests that have not gone on, by number: those that wait for their decision, and two that leave.
+  session_key_t keys_q[Queue];
+  logic [$clog2(Queue):0] keys_read_q, keys_write_q;
+  session_key_t key_out;
+  logic [1:0] settled_q;
   logic [31:0] in_q, out_q;
   logic going_q, is_empty, is_first_q, accepts, leaves;
 
   always_comb begin
     request = '0;
-    request.about.outcome = OutcomeStore;
+    request.outcome = OutcomeStore;
     request.is_session = is_session_i;
-    request.about.session_sequence = 64'(number_i);
-    request.slot = 32'(slot_i);
-    request.token = 64'(token_i);
-    // Fields that pass unchanged: the number of the request, and what its checksum will be.
+    // Fields that pass unchanged: the place of the request in their order, and what its checksum will be.
     {request.operation.source, request.operation.destination} = 4'(in_q);
-    request.operation.amount = number_i;
     request.operation.number = sum_i;
+    key.slot = 32'(slot_i);
+    key.token = 64'(token_i);
+    key.session_sequence = 64'(number_i);
     order = '0;
     order.slot = 32'(order_slot_i);
     order.writes = order_writes_i;
@@ -117,9 +123,12 @@ module ls_transfer_session_proof
   assign issued = queue_q[read_q[$clog2(Queue)-1:0]];
   assign left_valid = !is_empty && (goes_i || going_q);
   assign left_writes = issued.outcome == OutcomeStore && !issued.is_full && !(issued.may_forward && forwards_i);
+  // A repetition leaves in its third cycle.
+  assign left_ready = issued.outcome != OutcomeStored || settled_q[1];
   assign leaves = left_valid && left_ready;
   assign order_valid = order_valid_i && is_empty;
-  assign accepts = valid && ready_i && replay.has_sum;
+  assign accepts = valid && ready_i && decided.replay.has_sum;
+  assign key_out = keys_q[keys_read_q[$clog2(Queue)-1:0]];
 
   always_comb begin
     left_session = '0;
@@ -140,17 +149,16 @@ module ls_transfer_session_proof
       .valid_i,
       .ready_o(ready),
       .request_i(request),
+      .key_valid_i,
+      .key_ready_o(key_ready),
+      .key_i(key),
       .valid_o(valid),
       .ready_i,
-      .request_o(request_out),
-      .replay_o(replay),
-      .needs_store_o(needs_store),
+      .decided_o(decided),
       .is_full_i,
       .may_forward_i,
-      .left_valid_i(left_valid),
-      .left_ready_o(left_ready),
+      .left_valid_i(leaves),
       .left_replay_i(issued.replay),
-      .left_is_repetition_i(issued.outcome == OutcomeStored),
       .left_writes_i(left_writes),
       .left_session_i(left_session),
       .stored_is_same_o(same),
@@ -185,31 +193,37 @@ module ls_transfer_session_proof
   always_ff @(posedge clk_i) begin
     is_first_q <= 1'b0;
     going_q <= rst_ni && left_valid && !left_ready;
+    settled_q <= rst_ni && left_valid && !left_ready ? {settled_q[0], 1'b1} : '0;
+    if (key_valid_i && key_ready) keys_q[keys_write_q[$clog2(Queue)-1:0]] <= key;
     if (!rst_ni) begin
       read_q  <= '0;
       write_q <= '0;
+      keys_read_q <= '0;
+      keys_write_q <= '0;
       in_q <= '0;
       out_q <= '0;
       sessions_q <= content;
     end else begin
       in_q  <= in_q + 32'(valid_i && ready);
       out_q <= out_q + 32'(valid && ready_i);
+      if (key_valid_i && key_ready) keys_write_q <= keys_write_q + 1'b1;
       if (accepts) begin
         queue_q[write_q[$clog2(Queue)-1:0]] <= '{
-            outcome: request_out.about.outcome,
-            status: request_out.about.status,
-            session_sequence: request_out.about.session_sequence,
-            replay: replay,
+            outcome: decided.about.outcome,
+            status: decided.about.status,
+            session_sequence: decided.about.session_sequence,
+            replay: decided.replay,
             is_full: is_full_i,
             may_forward: may_forward_i,
-            slot: request_out.slot,
-            token: request_out.token,
-            number: request_out.operation.amount,
-            sum: request_out.operation.number,
-            code: request_out.about.code,
-            amount: request_out.about.amount
+            slot: key_out.slot,
+            token: key_out.token,
+            number: 3'(key_out.session_sequence),
+            sum: decided.operation.number,
+            code: decided.about.code,
+            amount: decided.about.amount
         };
         write_q <= write_q + 1'b1;
+        keys_read_q <= keys_read_q + 1'b1;
       end
       if (leaves) begin
         read_q <= read_q + 1'b1;
@@ -261,9 +275,12 @@ module ls_transfer_session_proof
   always_comb begin
     if (rst_ni && !is_first_q) begin
       if (valid) begin
-        assert ({request_out.operation.source, request_out.operation.destination} == 4'(out_q));
-        assert (needs_store == (request_out.about.outcome == OutcomeStore));
+        assert ({decided.operation.source, decided.operation.destination} == 4'(out_q));
+        assert (decided.about.outcome != OutcomeStore || (decided.needs_store && is_leased_i));
+        // Not sooner than its key.
+        assert (!decided.replay.has_sum || (keys_read_q != keys_write_q && decided.slot == key_out.slot));
       end
+      assert (32'(keys_write_q - keys_read_q) <= Queue);
       if (order_valid && order_ready) assert (is_empty && !accepts);
       if (response_valid) begin
         assert (known == was_known);

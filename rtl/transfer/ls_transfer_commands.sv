@@ -75,6 +75,7 @@ module ls_transfer_commands
   logic is_fill_q;  // the order is `transfer_fill`
   logic holds_q;  // an order waits in the second stage until it is taken, and nothing moves meanwhile
   last_t last_q;
+  logic clears_last_q;
   logic [RegisterIndexBits-1:0] index;
   logic [255:0] value;
 
@@ -178,9 +179,9 @@ module ls_transfer_commands
   end
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      last_q <= '0;
-    end else if (order_valid_o && order_ready_i && is_fill_q) begin
+    // The next command is selected two cycles after the order has left.
+    clears_last_q <= !rst_ni || (order_valid_o && order_ready_i && is_fill_q);
+    if (clears_last_q) begin
       last_q <= '0;
     end else if (select_q.last) begin
       last_q.number <= value[31:0];

@@ -76,9 +76,6 @@ module ls_transfer_core
     output verdict_e passed_verdict_o
 );
 
-  // Requests between the store's input and the reply: more than the store's latency needs.
-  localparam int unsigned Issued = 32;
-
   // Resets of the parts, in the order of the frames; see ls_spv_core.
   logic [8:0] rst_nq;
   always_ff @(posedge clk_i) rst_nq <= {rst_nq[7:0], rst_ni};
@@ -143,9 +140,11 @@ module ls_transfer_core
   // ---- requests ----
 
   logic datagram_valid, request_valid, waiting_valid, waiting_ready, queued_valid, queued_ready, requests_ready;
+  logic waiting_key_valid, waiting_key_ready, key_valid, key_ready, keys_ready;
   logic all_carried_ready, next_carried_valid, next_carried_ready, carried_valid, leaves, leaves_q;
   datagram_t datagram;
   request_t request, waiting, queued;
+  session_key_t request_key, waiting_key, key;
   carried_t request_carried, next_carried, carried;
 
   // An ECP5 has no registers left for the delay line of this module.
@@ -169,10 +168,11 @@ module ls_transfer_core
       .datagram_i(datagram),
       .valid_o(request_valid),
       .request_o(request),
+      .key_o(request_key),
       .carried_o(request_carried)
   );
 
-  // All frames that are under way have a place in these two queues, so nothing before them waits. An entry of u_carried
+  // All frames that are under way have a place in these queues, so nothing before them waits. An entry of u_carried
   // is taken in the cycle after its request has left u_next_issued (leaves_q). It is at the output by then, because the
   // request passes two queues and the sessions, and the entry one queue only.
   ls_queue #(
@@ -229,21 +229,48 @@ module ls_transfer_core
       .data_o (queued)
   );
 
+  // Keys of the requests of sessions.
+  ls_queue #(
+      .T(session_key_t),
+      .Depth(Decisions)
+  ) u_keys (
+      .clk_i,
+      .rst_ni(rst_nq[2]),
+      .valid_i(request_valid && request.is_session),
+      .ready_o(keys_ready),
+      .data_i (request_key),
+      .valid_o(waiting_key_valid),
+      .ready_i(waiting_key_ready),
+      .data_o (waiting_key)
+  );
+
+  ls_skid #(
+      .T(session_key_t)
+  ) u_next_key (
+      .clk_i,
+      .rst_ni(rst_nq[2]),
+      .valid_i(waiting_key_valid),
+      .ready_o(waiting_key_ready),
+      .data_i (waiting_key),
+      .valid_o(key_valid),
+      .ready_i(key_ready),
+      .data_o (key)
+  );
+
   // ---- sessions ----
 
   // Cycles of ls_transfer_request.
   localparam int unsigned RequestCycles = 6;
   localparam int unsigned OperationAt = 8 * (NativeHeaderBytes + ExecuteHeadBytes);
 
-  logic next_sum_valid, next_sum_ready, sum_valid, sum_ready, chosen_valid, chosen_ready;
-  logic left_valid, left_ready, left_writes, is_store_full, may_forward, stored_is_same;
+  logic next_sum_valid, next_sum_ready, decided_valid, decided_ready;
+  logic left_valid, left_writes, is_store_full, may_forward, stored_is_same;
   code_e stored_code;
   amount_t stored_amount;
   logic session_response_valid, session_response_ready, session_response_known;
   logic [63:0] next_sum, sum;
-  logic is_leased_q, needs_store;
-  request_t chosen;
-  replay_t replay;
+  logic is_leased_q;
+  decided_t decided;
   about_t replied;
 
   // Request that the store has, or that waits for requests in the store before it.
@@ -253,10 +280,8 @@ module ls_transfer_core
     logic needs_result;
     logic is_repetition;
     // For its record.
-    logic [63:0] time_ns;
     logic [31:0] slot;
     logic [3:0] command;
-    paper_t number;  // of a request without a session
   } issued_t;
 
   issued_t next_issued, issued;
@@ -278,19 +303,6 @@ module ls_transfer_core
       .sum_o(next_sum)
   );
 
-  ls_skid #(
-      .T(logic [63:0])
-  ) u_next_sum (
-      .clk_i,
-      .rst_ni(rst_nq[2]),
-      .valid_i(next_sum_valid),
-      .ready_o(next_sum_ready),
-      .data_i (next_sum),
-      .valid_o(sum_valid),
-      .ready_i(sum_ready),
-      .data_o (sum)
-  );
-
   ls_transfer_session #(
       .SessionBits(SessionBits),
       .Style(Style)
@@ -302,17 +314,16 @@ module ls_transfer_core
       .valid_i(queued_valid),
       .ready_o(queued_ready),
       .request_i(queued),
-      .valid_o(chosen_valid),
-      .ready_i(chosen_ready),
-      .request_o(chosen),
-      .replay_o(replay),
-      .needs_store_o(needs_store),
+      .key_valid_i(key_valid),
+      .key_ready_o(key_ready),
+      .key_i(key),
+      .valid_o(decided_valid),
+      .ready_i(decided_ready),
+      .decided_o(decided),
       .is_full_i(is_store_full),
       .may_forward_i(may_forward),
       .left_valid_i(left_valid),
-      .left_ready_o(left_ready),
       .left_replay_i(issued.replay),
-      .left_is_repetition_i(issued.is_repetition),
       .left_writes_i(left_writes),
       .left_session_i(session_left),
       .stored_is_same_o(stored_is_same),
@@ -329,9 +340,9 @@ module ls_transfer_core
 
   // ---- store ----
 
-  logic operation_valid, operation_ready, next_result_valid, next_result_ready, result_valid, result_ready;
-  logic record_valid, record_ready, record_left, needs_result;
-  logic issue, next_issued_valid, next_issued_ready, issued_valid, issued_ready, issues_ready;
+  logic operation_valid, operation_ready, next_result_valid, next_result_ready;
+  logic record_valid, record_ready, record_left;
+  logic issues, issues_ready, next_issued_valid, next_issued_ready, issued_valid;
   result_t next_result, result;
   record_t record;
   response_t response;
@@ -342,11 +353,11 @@ module ls_transfer_core
   logic is_execute_q, recorded_q;
   logic [63:0] own_sequence_q;
 
-  logic unused_chosen;
-  assign unused_chosen = &{1'b0, chosen.is_session, chosen.token};
-  assign operation_valid = chosen_valid && needs_store && issues_ready;
-  assign issue = chosen_valid && issues_ready && (!needs_store || operation_ready);
-  assign chosen_ready = issues_ready && (!needs_store || operation_ready);
+  // A request that would need the store goes on when the store could take it, also without a lease: `ready` enables
+  // hundreds of registers, so it depends on as little as possible.
+  assign decided_ready = !decided.needs_store || operation_ready;
+  assign issues = decided_valid && decided_ready;
+  assign operation_valid = decided_valid && decided.about.outcome == OutcomeStore;
 
   ls_transfer_store #(
       .BucketBits(BucketBits),
@@ -358,7 +369,7 @@ module ls_transfer_core
       .hash_key_i(control.key),
       .operation_valid_i(operation_valid),
       .operation_ready_o(operation_ready),
-      .operation_i(chosen.operation),
+      .operation_i(decided.operation),
       .result_valid_o(next_result_valid),
       .result_ready_i(next_result_ready),
       .result_o(next_result),
@@ -376,73 +387,69 @@ module ls_transfer_core
       .may_forward_o(may_forward)
   );
 
-  // Requests in the order of the frames; some wait for their result.
+  // Requests in the order of the frames; some wait for their result. All frames that are under way have a place.
   ls_queue #(
       .T(issued_t),
-      .Depth(Issued)
+      .Depth(Decisions)
   ) u_issued (
       .clk_i,
       .rst_ni(rst_nq[4]),
-      .valid_i(issue),
+      .valid_i(issues),
       .ready_o(issues_ready),
       .data_i ('{
-          about: chosen.about,
-          replay: replay,
-          needs_result: needs_store,
-          is_repetition: chosen.about.outcome == OutcomeStored,
-          time_ns: now_ns_i,
-          slot: chosen.slot,
-          command: chosen.operation.command,
-          number: chosen.operation.number
+          about: decided.about,
+          replay: decided.replay,
+          needs_result: decided.about.outcome == OutcomeStore,
+          is_repetition: decided.about.outcome == OutcomeStored,
+          slot: decided.slot,
+          command: decided.operation.command
       }),
       .valid_o(next_issued_valid),
       .ready_i(next_issued_ready),
       .data_o (next_issued)
   );
 
-  // Registers after the queues of requests and results, which are read without a clock.
-  ls_skid #(
-      .T(issued_t)
-  ) u_next_issued (
-      .clk_i,
-      .rst_ni(rst_nq[4]),
-      .valid_i(next_issued_valid),
-      .ready_o(next_issued_ready),
-      .data_i (next_issued),
-      .valid_o(issued_valid),
-      .ready_i(issued_ready),
-      .data_o (issued)
-  );
+  // The oldest request comes into registers with its result and its checksum, and leaves in the next cycle. A repetition
+  // leaves two cycles later, because the sessions compare it with the request before it. moves_q enables the registers.
+  logic moves_q, is_settled_q, joins;
 
-  ls_skid #(
-      .T(result_t)
-  ) u_next_result (
-      .clk_i,
-      .rst_ni(rst_nq[4]),
-      .valid_i(next_result_valid),
-      .ready_o(next_result_ready),
-      .data_i (next_result),
-      .valid_o(result_valid),
-      .ready_i(result_ready),
-      .data_o (result)
-  );
+  assign joins = next_issued_valid && moves_q && (!next_issued.needs_result || next_result_valid) &&
+                 (!next_issued.replay.has_sum || next_sum_valid);
+  assign next_issued_ready = joins;
+  assign next_result_ready = joins && next_issued.needs_result;
+  assign next_sum_ready = joins && next_issued.replay.has_sum;
 
-  assign needs_result = issued.needs_result;
-  // A request of a session leaves with its checksum.
-  assign left_valid = issued_valid && issued.replay.has_sum && sum_valid && (!needs_result || result_valid);
-  assign issued_ready = (!issued.replay.has_sum || sum_valid) && (!needs_result || result_valid) &&
-                        (!issued.is_repetition || left_ready);
-  assign result_ready = issued_valid && needs_result && (!issued.replay.has_sum || sum_valid);
-  assign sum_ready = issued_valid && issued.replay.has_sum && issued_ready;
+  always_ff @(posedge clk_i) begin
+    if (!rst_nq[4]) begin
+      issued_valid <= 1'b0;
+      moves_q <= 1'b1;
+      is_settled_q <= 1'b0;
+    end else if (moves_q) begin
+      issued_valid <= joins;
+      moves_q <= !(joins && next_issued.is_repetition);
+      is_settled_q <= 1'b0;
+    end else begin
+      moves_q <= is_settled_q;
+      is_settled_q <= 1'b1;
+    end
+    if (moves_q) begin
+      issued <= next_issued;
+      result <= next_result;
+      sum <= next_sum;
+    end
+  end
+
+  assign leaves = issued_valid && moves_q;
+  assign left_valid = leaves && issued.replay.has_sum;
   // The session of an executed request; claim and token stay. A repetition has what its slot stored.
-  assign left_writes = needs_result && !result.forward && !result.is_full;
+  assign left_writes = issued.needs_result && !result.forward && !result.is_full;
   always_comb begin
     session_left = '0;
     session_left.count = 16'd1;
     session_left.session_sequence = issued.about.session_sequence;
     session_left.sum = sum;
-    session_left.code = needs_result ? result.code : issued.about.code;
-    session_left.amount = needs_result ? result.balance : issued.about.amount;
+    session_left.code = issued.needs_result ? result.code : issued.about.code;
+    session_left.amount = issued.needs_result ? result.balance : issued.about.amount;
   end
   always_comb begin
     extra = extra_q;
@@ -454,16 +461,15 @@ module ls_transfer_core
     end
   end
 
-  assign leaves = issued_valid && issued_ready;
   always_ff @(posedge clk_i) begin
     leaves_q <= rst_nq[4] && leaves;
-    recorded_q <= rst_nq[4] && result_valid && result_ready && result.recorded;
+    recorded_q <= rst_nq[4] && leaves && issued.needs_result && result.recorded;
     is_execute_q <= issued.about.is_execute;
     extra_q <= '{
-        time_ns: issued.time_ns,
-        slot: issued.slot,
+        time_ns: now_ns_i,
+        slot: issued.about.is_execute ? issued.slot : NoSession,
         command: 8'(issued.command),
-        session_sequence: issued.about.is_execute ? issued.about.session_sequence : 64'(issued.number),
+        session_sequence: issued.about.session_sequence,
         sum: issued.replay.has_sum ? sum : '0,
         default: '0
     };
@@ -549,9 +555,9 @@ module ls_transfer_core
 
   // ---- decision ----
 
-  logic decided_valid;
+  logic decision_valid;
   logic [TransferCounters-1:0] counts;
-  decision_t decided;
+  decision_t decision;
   drop_e reason;
 
   ls_transfer_reply u_reply (
@@ -562,8 +568,8 @@ module ls_transfer_core
       .about_i(replied),
       .form_i(carried.form),
       .result_i(result),
-      .valid_o(decided_valid),
-      .decision_o(decided),
+      .valid_o(decision_valid),
+      .decision_o(decision),
       .reason_o(reason),
       .counts_o(counts)
   );
@@ -573,8 +579,8 @@ module ls_transfer_core
   ) u_output (
       .clk_i,
       .rst_ni(rst_nq[5]),
-      .decision_valid_i(decided_valid),
-      .decision_i(decided),
+      .decision_valid_i(decision_valid),
+      .decision_i(decision),
       .decision_taken_o(decision_taken),
       .frame_valid_i(frame_valid),
       .frame_ready_o(frame_ready),
@@ -604,9 +610,9 @@ module ls_transfer_core
   logic [DropReasons-1:0] chosen_drops_q, drops_q;
 
   always_ff @(posedge clk_i) begin
-    for (int unsigned i = 0; i < TransferCounters; i++) chosen_counts_q[i] <= rst_nq[6] && decided_valid && counts[i];
+    for (int unsigned i = 0; i < TransferCounters; i++) chosen_counts_q[i] <= rst_nq[6] && decision_valid && counts[i];
     for (int unsigned i = 0; i < DropReasons; i++) begin
-      chosen_drops_q[i] <= rst_nq[6] && decided_valid && decided.verdict == VerdictDrop && 32'(reason) == i;
+      chosen_drops_q[i] <= rst_nq[6] && decision_valid && decision.verdict == VerdictDrop && 32'(reason) == i;
     end
     is_recorded_q <= recorded_q;
     counts_q <= chosen_counts_q;
@@ -640,7 +646,8 @@ module ls_transfer_core
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i)
     if (rst_ni) begin
-      assert (!request_valid || (requests_ready && all_carried_ready)) else $error("a request was lost");
+      assert (!request_valid || (requests_ready && keys_ready && all_carried_ready)) else $error("a request was lost");
+      assert (!issues || issues_ready) else $error("a request that goes on was lost");
       assert (!leaves_q || carried_valid) else $error("a request left without what it carries");
     end
 `endif

@@ -158,8 +158,11 @@ module ls_transfer_execute
     // The operation reaches an existing account: only then numbers, claims and the credit count.
     logic is_known;
     logic is_changing;
+    logic is_create;
     logic is_issue;
     logic is_transfer;
+    logic is_freeze;
+    logic is_unfreeze;
     logic is_refused;   // whatever the cells contain
     code_e code;        // in that case
     logic may_freeze;   // frozen accounts refuse the operation
@@ -174,6 +177,12 @@ module ls_transfer_execute
     logic is_last_blank;
     logic claims;
     logic releases;
+    // A balance that the reply cannot express, as a comparison with the balance before: the least balance of the source
+    // of a TRANSFER that leaves such a one, and the largest one of the destination that does not become such a one;
+    // negative if there is none.
+    logic [AmountBits:0] least;
+    logic [AmountBits:0] largest;
+    logic is_paper;
   } decoded_t;
 
   decoded_t decoded_q;
@@ -191,19 +200,22 @@ module ls_transfer_execute
     decoded.is_reading = asked.command == CommandRefer;
     decoded.is_known = decoded.is_operation && is_checked;
     decoded.is_changing = decoded.is_known && !decoded.is_reading;
+    decoded.is_create = asked.command == CommandCreate;
     decoded.is_issue = asked.command == CommandIssue;
     decoded.is_transfer = asked.command == CommandTransfer;
+    decoded.is_freeze = asked.command == CommandFreeze;
+    decoded.is_unfreeze = asked.command == CommandUnfreeze;
     decoded.reads = decoded.is_known && decoded.is_reading;
     decoded.code = CodeDone;
     if (work.slot.is_busy) decoded.code = CodeBusy;
     else if (asked.refused != CodeDone) decoded.code = asked.refused;
     else if (work.found) begin
-      if (asked.command == CommandCreate) decoded.code = CodeAccountExists;
+      if (decoded.is_create) decoded.code = CodeAccountExists;
       if (decoded.is_transfer) begin
         if (work.is_same_account) decoded.code = CodeSameAccount;
         else if (!work.destination_found) decoded.code = CodeUnknownAccount;
       end
-    end else if (asked.command != CommandCreate) decoded.code = CodeUnknownAccount;
+    end else if (!decoded.is_create) decoded.code = CodeUnknownAccount;
     else if (!work.is_new) begin
       decoded.code = asked.is_paper && asked.amount[AmountBits-1:PaperBits] != '0 ? CodeOverflow : CodeStoreFull;
     end
@@ -214,6 +226,9 @@ module ls_transfer_execute
     decoded.is_blank = !work.slot.is_order && work.is_new;
     decoded.is_last_blank = decoded.is_blank ||
         (work.slot.is_order && work.slot.kind == OrderPut && !work.found);
+    decoded.is_paper = asked.is_paper;
+    decoded.least = (AmountBits + 1)'(asked.amount) + (AmountBits + 1)'(PaperLimit) + 1'b1;
+    decoded.largest = (AmountBits + 1)'(PaperLimit) - (AmountBits + 1)'(asked.amount);
     decoded.claims = work.slot.is_order && work.slot.kind == OrderClaim;
     decoded.releases = work.slot.is_order && work.slot.kind == OrderRelease;
     decoded.stores = 1'b0;
@@ -297,6 +312,7 @@ module ls_transfer_execute
   // chain and not two. If more is held than the balance, which the host must not write, no payment is possible; the XDP
   // program wraps.
   logic [AmountBits+1:0] total, rest;
+  logic [AmountBits+1:0] over_least, below_largest;  // negative: the source is below, the destination above
   logic unused_sums;
   amount_t credit_d, credit_q;  // refusals of numbered requests that may still be recorded
   logic is_operation, is_numbered, is_known, is_changing, is_reading, is_frozen, is_claimed, is_answered, is_stale;
@@ -310,7 +326,9 @@ module ls_transfer_execute
       (AmountBits + 2)'(destination_q.held_in);
   assign rest = (AmountBits + 2)'(source_q.balance) - (AmountBits + 2)'(source_q.held_out) -
       (AmountBits + 2)'(operation.amount);
-  assign unused_sums = &{1'b0, total, rest};
+  assign over_least = (AmountBits + 2)'(source_q.balance) - (AmountBits + 2)'(decoded_q.least);
+  assign below_largest = {decoded_q.largest[AmountBits], decoded_q.largest} - (AmountBits + 2)'(destination_q.balance);
+  assign unused_sums = &{1'b0, total, rest, over_least, below_largest};
   assign left = source_q.balance - operation.amount;
 
   // The balance with these high bits exceeds the format of the reply.
@@ -358,13 +376,13 @@ module ls_transfer_execute
 
     // What the sums decide.
     is_insufficient = rest[AmountBits+1];
-    is_left_over = exceeds(left[AmountBits-1:PaperBits]);
+    is_left_over = decoded_q.is_paper && !over_least[AmountBits+1];
     values_d.is_insufficient = is_known && decoded_q.is_transfer && is_insufficient;
     values_d.is_short = is_known && is_plain && !is_settled && decoded_q.is_transfer &&
         (is_insufficient || is_left_over);
     values_d.is_over = is_known && is_plain && !is_settled &&
         (decoded_q.is_transfer || decoded_q.is_issue) &&
-        (total[AmountBits+1:AmountBits] != '0 || exceeds(sum[AmountBits-1:PaperBits]));
+        (total[AmountBits+1:AmountBits] != '0 || (decoded_q.is_paper && below_largest[AmountBits+1]));
 
     values_d.code = early;
     if (is_settled && is_changing && is_numbered && !has_credit) values_d.code = CodeBusy;
@@ -387,18 +405,11 @@ module ls_transfer_execute
     values_d.sum = sum;
     values_d.source_version = operand_q.is_new ? version_t'(1) : source_q.version + 1'b1;
     values_d.destination_version = destination_q.version + 1'b1;
-    values_d.frozen = source_q.frozen;
-    case (operation.command)
-      CommandCreate: values_d.balance = operation.amount;
-      CommandIssue: values_d.balance = sum;
-      CommandTransfer: values_d.balance = left;
-      default: values_d.balance = source_q.balance;
-    endcase
-    case (operation.command)
-      CommandFreeze: values_d.frozen = 1'b1;
-      CommandUnfreeze, CommandCreate: values_d.frozen = 1'b0;
-      default: ;
-    endcase
+    if (decoded_q.is_transfer) values_d.balance = left;
+    else if (decoded_q.is_issue) values_d.balance = sum;
+    else if (decoded_q.is_create) values_d.balance = operation.amount;
+    else values_d.balance = source_q.balance;
+    values_d.frozen = decoded_q.is_freeze || (source_q.frozen && !decoded_q.is_unfreeze && !decoded_q.is_create);
 
     // The cell that the operation begins with, or that the order leaves.
     values_d.base = source_q;

@@ -4,7 +4,8 @@
 // work, so the queue has no ready output; an entry that is pushed into a full queue would be lost.
 //
 // Latency: an entry is visible at the output one cycle after it was pushed. data_o is stable from valid_o until
-// ready_i takes the entry.
+// ready_i takes the entry. As long as there is room, data_i is written to the next free place in every cycle, so the
+// write enable of the memory is a register.
 
 module ls_transfer_fifo #(
     parameter type T = logic [7:0],
@@ -32,15 +33,16 @@ module ls_transfer_fifo #(
   T memory[Depth];
   logic [AddressBits:0] write_q, read_q;
 
-  logic valid_q, is_single;
+  logic valid_q, has_room_q, is_single, is_last;
 
   assign is_single = write_q == read_q + 1'b1;
+  assign is_last = write_q - read_q == (AddressBits + 1)'(Depth - 1);
   assign valid_o = valid_q;
   assign data_o  = memory[read_q[AddressBits-1:0]];
   assign pop_o   = valid_o && ready_i;
 
   always_ff @(posedge clk_i) begin
-    if (push_i) memory[write_q[AddressBits-1:0]] <= data_i;
+    if (has_room_q) memory[write_q[AddressBits-1:0]] <= data_i;
   end
 
   always_ff @(posedge clk_i) begin
@@ -48,8 +50,10 @@ module ls_transfer_fifo #(
       write_q <= '0;
       read_q  <= '0;
       valid_q <= 1'b0;
+      has_room_q <= 1'b1;
     end else begin
       valid_q <= push_i || (valid_q && !(ready_i && is_single));
+      has_room_q <= pop_o || (has_room_q && !(push_i && is_last));
       if (push_i) write_q <= write_q + 1'b1;
       if (pop_o) read_q <= read_q + 1'b1;
     end
@@ -60,8 +64,14 @@ module ls_transfer_fifo #(
   for (genvar i = 0; i < int'(Depth); i++) begin : gen_entry
     assign entries_o[i] = memory[AddressBits'(read_q + (AddressBits + 1)'(i))];
   end
-  // The number of entries is never above Depth: no entry is lost.
-  always_comb if (rst_ni) assert (count_o <= (AddressBits + 1)'(Depth) && valid_q == (count_o != '0));
+  // There is room for each entry: none is lost.
+  always_comb begin
+    if (rst_ni) begin
+      assert (count_o <= (AddressBits + 1)'(Depth) && valid_q == (count_o != '0));
+      assert (has_room_q == (count_o != (AddressBits + 1)'(Depth)));
+      assert (!push_i || has_room_q);
+    end
+  end
 `endif
 
 endmodule

@@ -53,7 +53,7 @@ package ls_transfer_packet_pkg;
     logic is_execute;  // a request of a session
     code_e code;  // of OutcomeRefused, OutcomeStored, and the code that OutcomeStatus counts
     logic [3:0] status;
-    // Requests of sessions: sequence number of the reply, and amount of OutcomeStored.
+    // Requests of sessions: sequence number of the reply, and amount of OutcomeStored. Others: number of the record.
     logic [63:0] session_sequence;
     amount_t amount;
   } about_t;
@@ -128,14 +128,29 @@ package ls_transfer_packet_pkg;
     logic [63:0] sum;  // repetition: the stored checksum
   } replay_t;
 
-  // Request on its way to the store.
+  // Request as the payload rules leave it.
   typedef struct packed {
     logic is_session;  // of a session, which decides its outcome
-    about_t about;
+    outcome_e outcome;
+    code_e code;
     operation_t operation;
-    logic [31:0] slot;  // NoSession without a session
-    logic [63:0] token;
   } request_t;
+
+  // What the decision about a request of a session needs.
+  typedef struct packed {
+    logic [31:0] slot;
+    logic [63:0] token;
+    logic [63:0] session_sequence;
+  } session_key_t;
+
+  // Request after the sessions have decided about it.
+  typedef struct packed {
+    about_t about;
+    replay_t replay;
+    logic needs_store;  // the outcome is OutcomeStore; a register, because the enables of all bits depend on it
+    logic [31:0] slot;  // of a request of a session
+    operation_t operation;
+  } decided_t;
 
   // Fields of a record that the store does not know.
   typedef struct packed {

@@ -7,7 +7,8 @@
 // forwarded and not counted, as in the XDP program. `execute` of more than one operation is forwarded and counted
 // whatever its checksum is. The lease is checked later, when a request is given to the store.
 //
-// Interface: one datagram in each cycle, no back-pressure. Each datagram gives exactly one request, in order.
+// Interface: one datagram in each cycle, no back-pressure. Each datagram gives exactly one request, in order. key_o is
+// the key of a request of a session.
 // Latency: six cycles.
 
 module ls_transfer_request
@@ -26,6 +27,7 @@ module ls_transfer_request
 
     output logic valid_o,
     output request_t request_o,
+    output session_key_t key_o,
     output carried_t carried_o
 );
 
@@ -61,9 +63,7 @@ module ls_transfer_request
     logic [7:0] trailer;
     operation_t operation;
     packet_t packet;
-    logic [31:0] slot;
-    logic [63:0] token;
-    logic [63:0] session_sequence;
+    session_key_t key;
   } parsed_t;
 
   // Comparisons of the first stage.
@@ -193,9 +193,9 @@ module ls_transfer_request
     parsed_d.is_refer = flags_q.is_well_formed && flags_q.is_refer_head && flags_q.is_refer_empty;
     parsed_d.is_execute = flags_q.is_execute;
     parsed_d.is_plain = flags_q.is_execute && flags_q.is_well_formed && flags_q.is_plain_head;
-    parsed_d.session_sequence = be64(payload[HeadAt+8*ExecuteHeadSequenceAt+:64]);
-    parsed_d.slot = parsed_d.is_execute ? be32(payload[HeadAt+8*ExecuteHeadSlotAt+:32]) : NoSession;
-    parsed_d.token = be64(payload[HeadAt+8*ExecuteHeadTokenAt+:64]);
+    parsed_d.key.slot = be32(payload[HeadAt+8*ExecuteHeadSlotAt+:32]);
+    parsed_d.key.token = be64(payload[HeadAt+8*ExecuteHeadTokenAt+:64]);
+    parsed_d.key.session_sequence = be64(payload[HeadAt+8*ExecuteHeadSequenceAt+:64]);
     parsed_d.packet.command = sent_command;
     parsed_d.packet.nonce = be32(words[8*OperationNonceAt+:32]);
     parsed_d.packet.timestamp = be64(words[8*OperationTimestampAt+:64]);
@@ -301,15 +301,53 @@ module ls_transfer_request
     may_issue_q <= may_issue_2_q;
   end
 
-  // ---- stage 4: checksum ----
+  // ---- stage 4: checksum; outcome of a packet that is intact ----
 
   parsed_t parsed_3;
   word_t folded_q, kept_sum_q, operation_sum_3_q;
-  logic may_issue_3_q, is_pseudo_q, has_check_q;
+  logic is_pseudo_q, has_check_q;
   word_t not_removed;  // a variable of its own: tools differ in the width of `~` within a cast
+  logic is_express, is_write, may_issue_own;
+  outcome_e outcome_d, outcome_q;
+  code_e code_d, code_q;
+  drop_e reason_d, reason_q;
+  logic must_be_intact_q, is_unauthorised_q;
 
   assign parsed_3 = parsed_q[2];
   assign not_removed = ~removed_q;
+  assign is_express = control_i.mode == ModeExpress;
+  assign is_write = parsed_3.is_paper && !parsed_3.is_reading;
+  assign may_issue_own = may_issue_q || parsed_3.operation.command == CommandTransfer ||
+                         parsed_3.operation.command == '0;
+
+  always_comb begin
+    outcome_d = OutcomeStore;
+    code_d = CodeBadCommand;
+    reason_d = parsed_3.reason;
+    if (parsed_3.is_final) begin
+      outcome_d = parsed_3.verdict == VerdictDrop ? OutcomeDrop : OutcomeForward;
+    end else if (!parsed_3.is_paper && !parsed_3.is_native) begin
+      outcome_d = OutcomeDrop;
+      reason_d = DropNotARequest;
+    end else if (parsed_3.is_reply) begin
+      outcome_d = OutcomeDrop;
+      reason_d = DropReplyBit;
+    end else if (parsed_3.is_paper && !control_i.paper_format) begin
+      outcome_d = OutcomeDrop;
+      reason_d = DropPaperRefused;
+    end else if (!parsed_3.is_paper) begin
+      if (!parsed_3.is_refer && !(parsed_3.is_plain && is_express && !control_i.require_signature)) begin
+        outcome_d = OutcomeHost;
+      end
+    end else if (!parsed_3.is_whole) begin
+      outcome_d = OutcomeRefused;
+    end else if (is_write && !is_express) begin
+      outcome_d = OutcomeHost;
+    end else if (is_write && (control_i.require_signature || (!parsed_3.is_transfer && !may_issue_q))) begin
+      outcome_d = OutcomeRefused;
+      code_d = CodeUnauthorised;
+    end
+  end
 
   always_ff @(posedge clk_i) begin
     parsed_q[3] <= parsed_3;
@@ -317,9 +355,13 @@ module ls_transfer_request
     // The reply bit is not set in a request, so it adds its value.
     kept_sum_q <= parsed_3.is_paper ? kept_2_q : fold(32'(total_q) + 32'(NativeReplyBit) + 32'(not_removed));
     operation_sum_3_q <= operation_sum_2_q;
-    may_issue_3_q <= may_issue_q;
     has_check_q <= parsed_3.udp_check != '0;
     is_pseudo_q <= parsed_3.udp_check == parsed_3.pseudo_sum;
+    outcome_q <= outcome_d;
+    code_q <= code_d;
+    reason_q <= reason_d;
+    must_be_intact_q <= !parsed_3.is_final && is_express && (is_write || parsed_3.is_execute);
+    is_unauthorised_q <= parsed_3.is_execute && !may_issue_own;
   end
 
   // ---- stage 5: outcome ----
@@ -327,17 +369,15 @@ module ls_transfer_request
   parsed_t parsed;
   request_t request_d;
   carried_t carried_d;
-  logic is_express, is_intact, is_write, unused_parsed;
+  logic is_intact, unused_parsed;
 
   assign parsed = parsed_q[3];
   assign unused_parsed = &{1'b0, parsed};
-  assign is_express = control_i.mode == ModeExpress;
   // See ls_is_intact in xdp/reply.h: a checksum of 0 is not accepted, and one of the pseudo header only is.
   assign is_intact = has_check_q && (folded_q == '1 || is_pseudo_q);
-  assign is_write = parsed.is_paper && !parsed.is_reading;
 
   always_comb begin
-    carried_d.form.reason = parsed.reason;
+    carried_d.form.reason = reason_q;
     carried_d.form.is_native = !parsed.is_paper;
     carried_d.form.headers = parsed.headers;
     carried_d.form.first = parsed.first;
@@ -346,45 +386,11 @@ module ls_transfer_request
     carried_d.form.kept_sum = kept_sum_q;
     carried_d.form.operation_sum = operation_sum_3_q;
     carried_d.packet = parsed.packet;
-    request_d.about.outcome = OutcomeStore;
-    request_d.about.is_execute = parsed.is_execute;
-    request_d.about.code = CodeBadCommand;
-    request_d.about.status = '0;
-    request_d.about.session_sequence = parsed.session_sequence;
-    request_d.about.amount = '0;
-    request_d.slot = parsed.slot;
-    request_d.token = parsed.token;
+    request_d.outcome = must_be_intact_q && !is_intact ? OutcomeForward : outcome_q;
+    request_d.code = code_q;
     request_d.operation = parsed.operation;
-    if (parsed.is_execute && parsed.operation.command != CommandTransfer && parsed.operation.command != '0 &&
-        !may_issue_3_q) begin
-      request_d.operation.refused = CodeUnauthorised;
-    end
-    if (parsed.is_final) begin
-      request_d.about.outcome = parsed.verdict == VerdictDrop ? OutcomeDrop : OutcomeForward;
-    end else if (is_express && (is_write || parsed.is_execute) && !is_intact) begin
-      request_d.about.outcome = OutcomeForward;
-    end else if (!parsed.is_paper && !parsed.is_native) begin
-      request_d.about.outcome = OutcomeDrop;
-      carried_d.form.reason = DropNotARequest;
-    end else if (parsed.is_reply) begin
-      request_d.about.outcome = OutcomeDrop;
-      carried_d.form.reason = DropReplyBit;
-    end else if (parsed.is_paper && !control_i.paper_format) begin
-      request_d.about.outcome = OutcomeDrop;
-      carried_d.form.reason = DropPaperRefused;
-    end else if (!parsed.is_paper) begin
-      if (!parsed.is_refer && !(parsed.is_plain && is_express && !control_i.require_signature)) begin
-        request_d.about.outcome = OutcomeHost;
-      end
-    end else if (!parsed.is_whole) begin
-      request_d.about.outcome = OutcomeRefused;
-    end else if (is_write && !is_express) begin
-      request_d.about.outcome = OutcomeHost;
-    end else if (is_write && (control_i.require_signature || (!parsed.is_transfer && !may_issue_3_q))) begin
-      request_d.about.outcome = OutcomeRefused;
-      request_d.about.code = CodeUnauthorised;
-    end
-    request_d.is_session = parsed.is_execute && request_d.about.outcome == OutcomeStore;
+    if (is_unauthorised_q) request_d.operation.refused = CodeUnauthorised;
+    request_d.is_session = parsed.is_execute && request_d.outcome == OutcomeStore;
   end
 
   always_ff @(posedge clk_i) begin
@@ -399,6 +405,7 @@ module ls_transfer_request
 
   always_ff @(posedge clk_i) begin
     request_o <= request_d;
+    key_o <= parsed.key;
     carried_o <= carried_d;
   end
 

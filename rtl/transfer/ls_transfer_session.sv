@@ -4,11 +4,12 @@
 // of transfer_native_execute and transfer_in_session in xdp/transfer_native.h. Also forwards all requests without a
 // lease.
 //
-// Interface: requests in and out, ready/valid, in order; those that are not of a session pass at once if no other one
-// waits. left_valid_i is 1 while the oldest request of a session that went out has its checksum, and its result if it
-// went to the store; it leaves in the first such cycle in which left_ready_o is 1. A repetition then has its reply in
-// stored_*, and has gone on with the number after its own. An order of the host waits until no request of a session is
-// under way, and holds back those after it.
+// Interface: requests in and out, ready/valid, in order; those that are not of a session pass at once. The keys of the
+// requests of sessions come in the same order by an input of their own, ready/valid, and may come before or after their
+// requests. left_valid_i is 1 in the cycle in which the oldest request of a session that went out leaves, with its
+// checksum, and with its result if it went to the store. The fields of a repetition are at left_* in the two cycles
+// before, too; it then has its reply in stored_*, and has gone on with the number after its own. An order of the host
+// waits until no request of a session is under way, and holds back those after it.
 //
 // Requests of one session see each other: a request takes the next sequence number from the newest request of its
 // session among the last Recent ones, else from the table. A new request needs no more than that, so it goes to the
@@ -17,7 +18,7 @@
 // lease, which is known when the store takes it, so the decision about the next one is made again; or the host has
 // claimed an account. While this is possible (may_forward_i), the next request of the session waits for the result.
 //
-// Latency: five cycles for requests of sessions, one for others. Throughput: one request in each cycle, of sessions one
+// Latency: five cycles from the key to its request, one for other requests. Throughput: one request in each cycle, of sessions one
 // every three cycles; each has three beats.
 // Contents: undefined after power-on; zero in simulation.
 
@@ -39,19 +40,19 @@ module ls_transfer_session
     output logic ready_o,
     input request_t request_i,
 
+    input logic key_valid_i,
+    output logic key_ready_o,
+    input session_key_t key_i,
+
     output logic valid_o,
     input logic ready_i,
-    output request_t request_o,
-    output replay_t replay_o,
-    output logic needs_store_o,  // the outcome of request_o is OutcomeStore
+    output decided_t decided_o,  // without a lease, its outcome is not OutcomeStore, even if it has needs_store
     // About the store, when it takes the request: no place for its record; it may answer that the host must execute.
     input logic is_full_i,
     input logic may_forward_i,
 
-    input logic left_valid_i,  // only with has_sum
-    output logic left_ready_o,
+    input logic left_valid_i,
     input replay_t left_replay_i,
-    input logic left_is_repetition_i,
     input logic left_writes_i,  // the request was executed: left_session_i is the session (but for token and claim)
     input session_t left_session_i,  // always with sequence number and checksum of the request
     output logic stored_is_same_o,  // a repetition with the body of the request that was executed
@@ -70,7 +71,6 @@ module ls_transfer_session
 
   localparam int unsigned Reads = 4;  // requests of sessions that wait for their decision
   localparam int unsigned ReadBits = $clog2(Reads);
-  localparam int unsigned Window = 8;  // all requests that wait for their decision, or for those before them
 
   typedef enum logic [1:0] {
     StateIdle,
@@ -95,96 +95,40 @@ module ls_transfer_session
 
   // ---- requests that wait for their decision ----
 
-  // Part of a request that its decision needs.
-  typedef struct packed {
-    logic [31:0] slot;
-    logic [63:0] token;
-    logic [63:0] session_sequence;
-  } key_t;
-
-  typedef struct packed {
-    request_t request;
-    replay_t replay;
-    logic needs_store;  // the outcome is OutcomeStore; a register, because the enables of all bits depend on it
-  } decided_t;
-
-  logic next_is_session, decides, decides_q, may_read_q, passes, enters_session, enters;
-  logic window_valid, window_ready, take;
+  logic decides, decides_q, may_read_q, enters, may_decide, take;
   logic loads, head_valid_q, adds_q;
   logic key_valid, keys_ready, content_valid, contents_ready, out_valid, out_ready, leaves;
-  key_t key, head_q;
-  request_t waiting;
-  decided_t out_d, out;
-  session_t read, read_next, content;  // read_next and content have the next number of the session
+  session_key_t key, head_q;
+  decided_t decided, out;
+  session_t read, content;
+  logic [63:0] next_number;  // after that of the contents
   logic [1:0] reading_q;
-  logic [ReadBits:0] reads_q, reads_d;  // requests of sessions that wait
+  logic [ReadBits:0] reads_q, reads_d;  // keys that wait
   logic [ReadBits:0] unused_contents, unused_keys;
-  logic [$clog2(Window):0] unused_window, unused_kinds;
-  logic kinds_ready, kind_valid, unused_kind;
 
-  assign unused_kind = &{1'b0, kinds_ready, kind_valid};
+  assign key_ready_o = may_read_q;
+  assign enters = key_valid_i && may_read_q;
+  assign ready_o = out_ready && (!request_i.is_session || may_decide);
+  assign take = valid_i && ready_o;
 
-  // ready_o enables all bits of the register in front of it, so it depends only on registers of this module and on
-  // request_i.is_session, and not on valid_i.
-  assign ready_o = request_i.is_session ? window_ready && may_read_q : window_valid ? window_ready : out_ready;
-  assign passes = valid_i && !request_i.is_session && !window_valid && out_ready;
-  assign enters_session = valid_i && request_i.is_session && window_ready && may_read_q;
-  assign enters = enters_session || (valid_i && !request_i.is_session && window_ready && window_valid);
-
+  // All keys but the next one, which is in head_q. So its decision begins while others go on.
   ls_fifo #(
-      .T(request_t),
-      .Depth(Window),
-      .WritesIdle(1'b1)
-  ) u_window (
-      .clk_i,
-      .rst_ni,
-      .valid_i(enters),
-      .ready_o(window_ready),
-      .data_i (request_i),
-      .valid_o(window_valid),
-      .ready_i(take),
-      .data_o (waiting),
-      .count_o(unused_window)
-  );
-
-  // Whether the requests in u_window are of sessions.
-  ls_fifo #(
-      .T(logic),
-      .Depth(Window)
-  ) u_kinds (
-      .clk_i,
-      .rst_ni,
-      .valid_i(enters),
-      .ready_o(kinds_ready),
-      .data_i (request_i.is_session),
-      .valid_o(kind_valid),
-      .ready_i(take),
-      .data_o (next_is_session),
-      .count_o(unused_kinds)
-  );
-
-  // The requests of sessions, but the next one, which is in head_q. So its decision begins while others go on.
-  ls_fifo #(
-      .T(key_t),
+      .T(session_key_t),
       .Depth(Reads),
       .WritesIdle(1'b1)
   ) u_keys (
       .clk_i,
       .rst_ni,
-      .valid_i(enters_session),
+      .valid_i(enters),
       .ready_o(keys_ready),
-      .data_i ('{
-          slot: request_i.slot,
-          token: request_i.token,
-          session_sequence: request_i.about.session_sequence
-      }),
+      .data_i (key_i),
       .valid_o(key_valid),
       .ready_i(loads),
       .data_o (key),
       .count_o(unused_keys)
   );
 
-  assign decides = take && next_is_session;
+  assign decides = take && request_i.is_session;
   // A request that was added is compared in the cycle after it, if another one does not follow at once.
   assign loads = (!head_valid_q && !adds_q) || decides;
 
@@ -201,8 +145,8 @@ module ls_transfer_session
   session_t written;
   logic write;
 
-  // While an order waits, no request of a session comes in.
-  assign address = order_waits_q ? order_i.slot[SessionBits-1:0] : request_i.slot[SessionBits-1:0];
+  // While an order waits, no key comes in.
+  assign address = order_waits_q ? order_i.slot[SessionBits-1:0] : key_i.slot[SessionBits-1:0];
 
   ls_ram #(
       .Width($bits(session_t)),
@@ -218,10 +162,7 @@ module ls_transfer_session
       .read_data_o(read)
   );
 
-  always_comb begin
-    read_next = read;
-    read_next.session_sequence = read.session_sequence + 1'b1;
-  end
+  assign next_number = content.session_sequence + 1'b1;
 
   ls_fifo #(
       .T(session_t),
@@ -231,14 +172,14 @@ module ls_transfer_session
       .rst_ni,
       .valid_i(reading_q[1]),
       .ready_o(contents_ready),
-      .data_i (read_next),
+      .data_i (read),
       .valid_o(content_valid),
       .ready_i(decides_q),
       .data_o (content),
       .count_o(unused_contents)
   );
 
-  assign reads_d = reads_q + (ReadBits + 1)'(enters_session) - (ReadBits + 1)'(decides_q);
+  assign reads_d = reads_q + (ReadBits + 1)'(enters) - (ReadBits + 1)'(decides_q);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -246,7 +187,7 @@ module ls_transfer_session
       reads_q    <= '0;
       may_read_q <= 1'b1;
     end else begin
-      reading_q  <= {reading_q[0], enters_session};
+      reading_q  <= {reading_q[0], enters};
       reads_q    <= reads_d;
       // 0 while an order waits (order_waits_q) or is executed (state_q).
       may_read_q <= reads_d != (ReadBits + 1)'(Reads) && !order_valid_i && state_q != StateOrderRead;
@@ -275,7 +216,7 @@ module ls_transfer_session
   count_t first_q, next_q, under_way;
   logic [Recent-1:0] equal_q, equal, is_same;
   logic follows_q, is_recent_q, is_settled;
-  key_t added_q;  // was added in the cycle before, with the number after its own
+  session_key_t added_q;  // was added in the cycle before, with the number after its own
   place_t newest_age, age_q, newest, place_q, left_age_q, done_age_q;
   logic [63:0] expected_q, after_q;  // next number of the session; number of the request plus 1
   logic is_zero_q;  // the number of the request is 0
@@ -315,16 +256,14 @@ module ls_transfer_session
 
   // ---- decision: the first cycle finds the newest request, the second its sequence number, the third compares ----
 
-  request_t decided;
-  replay_t replay;
   logic is_last, is_next;
 
   // The request before was refused, or it is not sure that it will be executed.
   assign again = left_refused_q || left_unsure_q;
-  assign take = window_valid && out_ready && (!next_is_session || (step_q == StepDecide && !again && !pending_q));
+  assign may_decide = step_q == StepDecide && !again && !pending_q;
   assign is_last = !is_zero_q && after_q == expected_q;
   assign is_next = head_q.session_sequence == expected_q;
-  assign adds = take && replay.is_counted;
+  assign adds = take && decided.replay.is_counted;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || loads || again) step_q <= StepFind;
@@ -341,7 +280,7 @@ module ls_transfer_session
     end
     if (step_q == StepRead) begin
       place_q <= newest;
-      expected_q <= is_recent_q ? next_sequences[newest] : content.session_sequence;
+      expected_q <= is_recent_q ? next_sequences[newest] : next_number;
       is_outside_q <= head_q.slot < sessions_i && (head_q.slot >> SessionBits) != '0;
       is_inside_q <= head_q.slot < sessions_i && head_q.token != '0;
       for (int unsigned i = 0; i < 2; i++) is_token_q[i] <= content.token[32*i+:32] == head_q.token[32*i+:32];
@@ -351,23 +290,28 @@ module ls_transfer_session
   end
 
   always_comb begin
-    decided = waiting;
-    replay = '0;
-    if (next_is_session) begin
-      replay.has_sum = 1'b1;
-      replay.is_single = is_single_q;
-      replay.sum = content.sum;
+    decided = '0;
+    decided.about.outcome = request_i.outcome;
+    decided.about.code = request_i.code;
+    decided.operation = request_i.operation;
+    decided.slot = head_q.slot;
+    if (!request_i.is_session) begin
+      decided.about.session_sequence = 64'(request_i.operation.number);
+    end else begin
+      decided.about.is_execute = 1'b1;
+      decided.replay.has_sum = 1'b1;
+      decided.replay.is_single = is_single_q;
+      decided.replay.sum = content.sum;
       // Nothing but a repetition uses them.
       decided.about.amount = content.amount;
-      replay.is_recent = is_recent_q;
-      replay.place = place_q;
+      decided.replay.is_recent = is_recent_q;
+      decided.replay.place = place_q;
       if (is_outside_q) begin
         // The table has no place for this session of the host.
         decided.about.outcome = OutcomeHost;
       end else if (!is_inside_q || is_token_q != '1) begin
         decided.about.outcome = OutcomeStatus;
         decided.about.status = 4'(StatusNoSession);
-        decided.about.session_sequence = '0;
         decided.about.code = CodeUnauthorised;
       end else if (is_claimed_q) begin
         decided.about.outcome = OutcomeHost;
@@ -382,21 +326,14 @@ module ls_transfer_session
           decided.about.status = 4'(StatusSequence);
           decided.about.code = CodeStaleId;
         end else begin
-          replay.is_counted = 1'b1;
-          replay.is_recent = 1'b0;
-          replay.place = next_q[RecentBits-1:0];
+          decided.replay.is_counted = 1'b1;
+          decided.replay.is_recent = 1'b0;
+          decided.replay.place = next_q[RecentBits-1:0];
         end
       end
     end
+    decided.needs_store = decided.about.outcome == OutcomeStore;
   end
-
-  request_t next;
-  assign next = window_valid ? decided : request_i;
-  assign out_d = '{
-          request: next,
-          replay: window_valid ? replay : '0,
-          needs_store: next.about.outcome == OutcomeStore
-      };
 
   // As ls_skid, with a register of its own for `ready`, on which the decision of the next request depends.
   decided_t out_q, spare_q;
@@ -412,15 +349,15 @@ module ls_transfer_session
       spare_valid_q <= 1'b0;
       out_ready_q <= 1'b1;
     end else if (ready_i || !out_valid_q) begin
-      out_valid_q <= !out_ready_q || take || passes;
+      out_valid_q <= !out_ready_q || take;
       spare_valid_q <= 1'b0;
       out_ready_q <= 1'b1;
-    end else if (take || passes) begin
+    end else if (take) begin
       spare_valid_q <= 1'b1;
       out_ready_q <= 1'b0;
     end
-    if (ready_i || !out_valid_q) out_q <= spare_valid_q ? spare_q : out_d;
-    if (!spare_valid_q) spare_q <= out_d;
+    if (ready_i || !out_valid_q) out_q <= spare_valid_q ? spare_q : decided;
+    if (!spare_valid_q) spare_q <= decided;
   end
 
   logic [1:0] outs_q;  // requests of sessions that wait there
@@ -429,11 +366,9 @@ module ls_transfer_session
   assign valid_o = out_valid;
   // The lease counts when the request goes on, because it may have waited for an order of the host.
   always_comb begin
-    request_o = out.request;
-    replay_o = out.replay;
-    needs_store_o = out.needs_store && is_leased_i;
-    if (!is_leased_i && !(request_o.about.outcome inside {OutcomeForward, OutcomeDrop})) begin
-      request_o.about.outcome = OutcomeNotLeased;
+    decided_o = out;
+    if (!is_leased_i && !(out.about.outcome inside {OutcomeForward, OutcomeDrop})) begin
+      decided_o.about.outcome = OutcomeNotLeased;
     end
   end
 
@@ -453,17 +388,13 @@ module ls_transfer_session
 
   // ---- requests that leave ----
 
-  logic is_repetition, unused_has_sum;
-  logic [1:0] settled_q;
+  logic unused_has_sum;
 
   assign unused_has_sum = &{1'b0, left_replay_i};
-  assign is_repetition = left_is_repetition_i;
-  // The request before it has its reply in the memory one cycle after it left.
-  assign left_ready_o = !is_repetition || settled_q[1];
+  // The request before it has its reply in the memory when a repetition has been here for a cycle.
   assign remembered = replies[left_replay_i.place];
 
   always_ff @(posedge clk_i) begin
-    settled_q <= rst_ni && left_valid_i && !left_ready_o ? {settled_q[0], 1'b1} : '0;
     done_q <= rst_ni && left_valid_i && left_replay_i.is_counted;
     done_place_q <= left_replay_i.place;
     done_writes_q <= left_writes_i;
@@ -586,7 +517,7 @@ module ls_transfer_session
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert (!enters_session || keys_ready) else $error("a request was lost");
+      assert (!enters || keys_ready) else $error("a request was lost");
       assert (!reading_q[1] || contents_ready) else $error("the contents of a session were lost");
     end
   end

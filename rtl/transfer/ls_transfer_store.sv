@@ -116,17 +116,18 @@ module ls_transfer_store
   localparam int unsigned ZeroParts = 4;
   localparam int unsigned ZeroBits = (AmountBits + ZeroParts - 1) / ZeroParts;
   operation_t first_operation;
-  logic [ZeroParts-1:0] zero_parts_q;  // parts of the operation's amount that are 0; without meaning for an order
+  // About the slot's operation; without meaning for an order.
+  logic [ZeroParts-1:0] zero_parts_q;  // parts of its amount that are 0
+  logic is_unknown_q;  // no command
+  logic needs_amount_q;  // a bad command if its amount is 0
+  logic may_need_place_q, always_needs_place_q;  // a place for a record: if it is not refused; in any case
   logic is_zero;
   logic [ZeroParts*ZeroBits-1:0] padded_amount;
   assign first_operation = slot_q[0].operation;
   assign padded_amount = (ZeroParts * ZeroBits)'(operation_i.amount);
   assign is_zero = &zero_parts_q;
-  assign is_bad = first_operation.command < CommandCreate || first_operation.command > CommandUnfreeze ||
-      (first_operation.command == CommandTransfer && is_zero) ||
-      (first_operation.command == CommandIssue && !first_operation.is_paper && is_zero);
-  assign needs_place = slot_q[0].valid && !slot_q[0].is_order && first_operation.command != CommandRefer &&
-      (first_operation.keep_refusals || (!is_bad && first_operation.refused == CodeDone));
+  assign is_bad = is_unknown_q || (needs_amount_q && is_zero);
+  assign needs_place = slot_q[0].valid && (always_needs_place_q || (may_need_place_q && !is_bad));
   always_comb begin
     checked = slot_q[0];
     if (phase_q) begin
@@ -166,6 +167,11 @@ module ls_transfer_store
       for (int unsigned i = 0; i < ZeroParts; i++) begin
         zero_parts_q[i] <= padded_amount[ZeroBits*i+:ZeroBits] == '0;
       end
+      is_unknown_q <= operation_i.command < CommandCreate || operation_i.command > CommandUnfreeze;
+      needs_amount_q <= operation_i.command == CommandTransfer ||
+          (operation_i.command == CommandIssue && !operation_i.is_paper);
+      may_need_place_q <= !take_order && operation_i.command != CommandRefer && operation_i.refused == CodeDone;
+      always_needs_place_q <= !take_order && operation_i.command != CommandRefer && operation_i.keep_refusals;
       for (int unsigned i = 1; i <= ExecuteAt; i++) begin
         {slot_q[i].is_order, slot_q[i].is_busy, slot_q[i].has_place, slot_q[i].operation, slot_q[i].kind,
          slot_q[i].account} <= {slot_q[i-1].is_order, slot_q[i-1].is_busy, slot_q[i-1].has_place,
@@ -377,11 +383,22 @@ module ls_transfer_store
 `endif
   );
 
+  // The response to the order after a record comes at least two cycles later.
+  logic pushed_record_q;
   always_ff @(posedge clk_i) begin
+    pushed_record_q <= rst_ni && push_record;
     if (!rst_ni) records_q <= '0;
-    else if (push_record) records_q <= records_q + 1'b1;
+    else if (pushed_record_q) records_q <= records_q + 1'b1;
     if (!rst_ni) orders_q <= '0;
     else orders_q <= orders_q + ($clog2(Orders + 1))'(take_order) - ($clog2(Orders + 1))'(push_response);
+  end
+
+  // A place in the queue of results or responses is free one cycle after its entry was taken, because what takes it may
+  // depend on many things.
+  logic popped_result_q, popped_response_q;
+  always_ff @(posedge clk_i) begin
+    popped_result_q   <= rst_ni && pop_result;
+    popped_response_q <= rst_ni && pop_response;
   end
 
   assign is_full_o = record_places_q == '0;
@@ -396,9 +413,9 @@ module ls_transfer_store
       record_places_q <= record_places_q + ($clog2(RecordDepth) + 1)'(record_left_i) +
           ($clog2(RecordDepth) + 1)'(release_place) -
           ($clog2(RecordDepth) + 1)'(phase_q && checked.has_place);
-      result_places_q <= result_places_q + ($clog2(ResultDepth) + 1)'(pop_result) -
+      result_places_q <= result_places_q + ($clog2(ResultDepth) + 1)'(popped_result_q) -
           ($clog2(ResultDepth) + 1)'(take_operation);
-      response_places_q <= response_places_q + ($clog2(ResponseDepth) + 1)'(pop_response) -
+      response_places_q <= response_places_q + ($clog2(ResponseDepth) + 1)'(popped_response_q) -
           ($clog2(ResponseDepth) + 1)'(take_order);
     end
   end
@@ -454,9 +471,9 @@ module ls_transfer_store
   always_comb begin
     want = given_q;
     order_want = order_given_q;
-    results = 32'(result_places_q) + 32'(result_count);
+    results = 32'(result_places_q) + 32'(result_count) + 32'(popped_result_q);
     records = 32'(record_places_q) + 32'(record_count) + 32'(leaving_q);
-    responses = 32'(response_places_q) + 32'(response_count);
+    responses = 32'(response_places_q) + 32'(response_count) + 32'(popped_response_q);
     if (rst_ni) begin
       for (int unsigned i = 0; i < ResultDepth; i++) begin
         if (i < 32'(result_count)) begin

@@ -22,8 +22,7 @@ BUCKETS = "3"  # bits
 # with a semicolon. Texts of different mutants are equal or do not overlap.
 EXECUTE, SEARCH, STORE = (f"ls_transfer_{name}.sv" for name in ("execute", "search", "store"))
 FIFO, RAM = "ls_transfer_fifo.sv", "ls_transfer_ram.sv"
-NO_ISSUE = "(first_operation.command == CommandIssue && !first_operation.is_paper && is_zero)"
-NEEDED = "(first_operation.keep_refusals || (!is_bad && first_operation.refused == CodeDone))"
+NO_ISSUE = "(operation_i.command == CommandIssue && !operation_i.is_paper)"
 MUTANTS = [
     (EXECUTE, "if (from[0]) return source_next;", "", "the source of the slot before is not forwarded"),
     (EXECUTE, "if (from[1]) return destination_next;", "", "the destination of the slot before is not forwarded"),
@@ -74,11 +73,12 @@ MUTANTS = [
     (STORE, "done.has_place && !result.recorded", "1'b0", "unused places are lost"),
     (STORE, "search_ready && result_places_q != '0 && !may_take_order", "search_ready && !may_take_order",
      "results are lost"),
-    (STORE, f"first_operation.command != CommandRefer &&\n      {NEEDED}", NEEDED, "REFER needs a place"),
-    (STORE, "(first_operation.command == CommandTransfer && is_zero)", "1'b0",
+    (STORE, "operation_i.command != CommandRefer && operation_i.refused", "operation_i.refused",
+     "REFER needs a place"),
+    (STORE, "needs_amount_q <= operation_i.command == CommandTransfer ||", "needs_amount_q <=",
      "a TRANSFER of 0 is executed"),
     (STORE, NO_ISSUE, "1'b0", "a native ISSUE of 0 is executed"),
-    (STORE, NO_ISSUE, "(first_operation.command == CommandIssue && is_zero)",
+    (STORE, NO_ISSUE, "(operation_i.command == CommandIssue)",
      "an ISSUE of 0 of the paper is refused"),
     (STORE, "(order_turn_q || result_places_q == '0)", "1'b1", "orders delay operations without a bound"),
     (STORE, "compare.operation.command == CommandCreate && !compare.is_busy",
