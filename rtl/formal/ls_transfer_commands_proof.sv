@@ -183,7 +183,8 @@ module ls_transfer_commands_proof
   always_comb begin
     if (!is_first_q) begin
       if (was_reset_q) assert (!valid1_q && !valid2_q && !valid3_q);
-      assert (u_dut.valid_q == valid1_q && u_dut.holds_q == holds && u_dut.last_q == last_q);
+      assert (u_dut.valid_q == valid1_q && u_dut.holds_q == holds && (u_dut.clears_last_q || u_dut.last_q == last_q));
+      if (u_dut.clears_last_q) assert (last_q == '0 && !u_dut.order_valid_o && !u_dut.select_q.last);
       if (valid1_q) begin
         assert (u_dut.command_q == command1_q);
         assert (u_dut.kind_q.is_order == is_order(command1_q));

@@ -180,8 +180,8 @@ module ls_transfer_commands
 
   always_ff @(posedge clk_i) begin
     // The next command is selected two cycles after the order has left.
-    clears_last_q <= !rst_ni || (order_valid_o && order_ready_i && is_fill_q);
-    if (clears_last_q) begin
+    clears_last_q <= rst_ni && order_valid_o && order_ready_i && is_fill_q;
+    if (!rst_ni || clears_last_q) begin
       last_q <= '0;
     end else if (select_q.last) begin
       last_q.number <= value[31:0];
