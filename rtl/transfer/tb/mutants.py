@@ -22,7 +22,9 @@ BUCKETS = "3"  # bits
 # with a semicolon. Texts of different mutants are equal or do not overlap.
 EXECUTE, SEARCH, STORE = (f"ls_transfer_{name}.sv" for name in ("execute", "search", "store"))
 FIFO, RAM = "ls_transfer_fifo.sv", "ls_transfer_ram.sv"
-NO_ISSUE = "(operation_i.command == CommandIssue && !operation_i.is_paper)"
+OF_TRANSFER, OF_ISSUE = (f"operation_i.command == Command{name}" for name in ("Transfer", "Issue"))
+NEEDS_AMOUNT = f"{OF_TRANSFER} ||\n          ({OF_ISSUE} && !operation_i.is_paper)"
+NEEDS_PLACE = "!take_order && {}operation_i.refused == CodeDone"
 MUTANTS = [
     (EXECUTE, "if (from[0]) return source_next;", "", "the source of the slot before is not forwarded"),
     (EXECUTE, "if (from[1]) return destination_next;", "", "the destination of the slot before is not forwarded"),
@@ -73,12 +75,11 @@ MUTANTS = [
     (STORE, "done.has_place && !result.recorded", "1'b0", "unused places are lost"),
     (STORE, "search_ready && result_places_q != '0 && !may_take_order", "search_ready && !may_take_order",
      "results are lost"),
-    (STORE, "operation_i.command != CommandRefer && operation_i.refused", "operation_i.refused",
+    (STORE, NEEDS_PLACE.format("operation_i.command != CommandRefer && "), NEEDS_PLACE.format(""),
      "REFER needs a place"),
-    (STORE, "needs_amount_q <= operation_i.command == CommandTransfer ||", "needs_amount_q <=",
-     "a TRANSFER of 0 is executed"),
-    (STORE, NO_ISSUE, "1'b0", "a native ISSUE of 0 is executed"),
-    (STORE, NO_ISSUE, "(operation_i.command == CommandIssue)",
+    (STORE, NEEDS_AMOUNT, f"{OF_ISSUE} && !operation_i.is_paper", "a TRANSFER of 0 is executed"),
+    (STORE, NEEDS_AMOUNT, OF_TRANSFER, "a native ISSUE of 0 is executed"),
+    (STORE, NEEDS_AMOUNT, f"{OF_TRANSFER} || {OF_ISSUE}",
      "an ISSUE of 0 of the paper is refused"),
     (STORE, "(order_turn_q || result_places_q == '0)", "1'b1", "orders delay operations without a bound"),
     (STORE, "compare.operation.command == CommandCreate && !compare.is_busy",
