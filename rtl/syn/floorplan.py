@@ -31,14 +31,20 @@ def sites(count: int) -> list[str]:
     return [f"X{COLUMNS[at]}/Y{ROW}/EBR{at % 4}" for at in range(first, first + count)]
 
 
+def account_sites(cells: dict) -> dict[str, str]:
+    """Returns the site of each RAM block of the accounts, in the order of their bits."""
+    blocks = [name for name, cell in cells.items() if cell["type"] == "DP16KD" and MEMORY in name]
+    blocks.sort(key=lambda name: int(name.rsplit(".", 1)[1]))
+    return dict(zip(blocks, sites(len(blocks)), strict=True))
+
+
 def place_accounts(netlist: dict) -> int:
     """Gives each RAM block of the accounts a site. Returns the number of blocks."""
     (top,) = (module for module in netlist["modules"].values() if "top" in module["attributes"])
-    blocks = [name for name, cell in top["cells"].items() if cell["type"] == "DP16KD" and MEMORY in name]
-    blocks.sort(key=lambda name: int(name.rsplit(".", 1)[1]))
-    for name, site in zip(blocks, sites(len(blocks)), strict=True):
+    chosen = account_sites(top["cells"])
+    for name, site in chosen.items():
         top["cells"][name]["attributes"]["BEL"] = site
-    return len(blocks)
+    return len(chosen)
 
 
 def place_blocks(netlist: dict, table: pathlib.Path = CORE_SITES):

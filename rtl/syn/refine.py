@@ -11,7 +11,8 @@ that multiplexers of their slice join. Carry chains, memories and multipliers st
 before it routes it.
 
 The delays of cells are those of the SDF file that nextpnr writes; those of wires are computed as nextpnr predicts them
-for ECP5 (Arch::predictDelay). Usage: refine.py PLACED.json FILE.sdf REFINED.json
+for ECP5 (Arch::predictDelay), except that those within a tile, of which nextpnr predicts some as 0, have the shortest
+delay of a wire. Usage: refine.py PLACED.json FILE.sdf REFINED.json
 """
 
 import collections
@@ -102,8 +103,8 @@ class Placement:
             *(parameters.get(key) for key in ("CLKMUX", "LSRMUX", "SRMODE")),
         )
 
-    def units(self, used) -> list[tuple[str, ...]]:
-        """Returns the units that can move. `used` has all outputs that lead to a cell, as CELL/PORT."""
+    def units(self) -> list[tuple[str, ...]]:
+        """Returns the units that can move."""
         drivers = {
             net: name
             for name, cell in self.cells.items()
@@ -130,7 +131,7 @@ class Placement:
         for register, table in pairs.items():
             if table and self.mode(table) == "LOGIC" and len(joined[table]) == 1:
                 found.append((table, register))
-        return sorted(unit for unit in found if any(f"{name}/{port}" in used for name in unit for port in "FQ" or "OFX"))
+        return sorted(found)
 
     def sites(self, place, unit):
         """Returns free sites for the cells of a unit in a tile, or None."""
@@ -301,8 +302,7 @@ def move(timing: Timing, unit, long_ps: float) -> set[str]:
 
 def refine(timing: Timing) -> list[int]:
     """Moves units until their moves shorten nothing. Returns the longest delay before each round, and after the last."""
-    used = set(timing.netlist.wires)
-    units = timing.placement.units(used)
+    units = timing.placement.units()
     history = []
     for _ in range(ROUNDS_MAX):
         history.append(timing.update())

@@ -62,9 +62,8 @@ def choose(cells: dict) -> dict[str, str]:
             for name in names:
                 if cells[name]["type"] in floorplan.BLOCKS:
                     nets[name].append(names - {name})
-    accounts = [name for name, cell in cells.items() if cell["type"] == "DP16KD" and floorplan.MEMORY in name]
-    accounts.sort(key=lambda name: int(name.rsplit(".", 1)[1]))
-    site = dict(zip(accounts, floorplan.sites(len(accounts)), strict=True))
+    accounts = floorplan.account_sites(cells)
+    site = dict(accounts)
     place.update({name: place_of(at) for name, at in site.items()})
 
     def costs(name, places):
@@ -83,7 +82,7 @@ def choose(cells: dict) -> dict[str, str]:
 
     for _ in range(ROUNDS):
         for kind, sites in all_sites().items():
-            free = [at for at in sites if at not in {site[name] for name in accounts}]
+            free = [at for at in sites if at not in accounts.values()]
             places = [place_of(at) for at in free]
             names = sorted(name for name in nets if cells[name]["type"] == kind and name not in accounts)
             matrix = np.array([costs(name, places) for name in names])

@@ -172,9 +172,9 @@ module ls_transfer_core
       .carried_o(request_carried)
   );
 
-  // All frames that are under way have a place in these queues, so nothing before them waits. An entry of u_carried
-  // is taken in the cycle after its request has left u_next_issued (leaves_q). It is at the output by then, because the
-  // request passes two queues and the sessions, and the entry one queue only.
+  // All frames that are under way have a place in these queues, so nothing before them waits. An entry of u_carried is
+  // taken in the cycle after its request has left (leaves_q). It is at the output by then, because the request passes two
+  // queues and the sessions, and the entry one queue only.
   ls_queue #(
       .T(carried_t),
       .Depth(Decisions)
@@ -342,7 +342,7 @@ module ls_transfer_core
 
   logic operation_valid, operation_ready, next_result_valid, next_result_ready;
   logic record_valid, record_ready, record_left;
-  logic issues, issues_ready, next_issued_valid, next_issued_ready, issued_valid;
+  logic issues, issues_ready, next_issued_valid, issued_valid;
   result_t next_result, result;
   record_t record;
   response_t response;
@@ -387,6 +387,10 @@ module ls_transfer_core
       .may_forward_o(may_forward)
   );
 
+  // The oldest request comes into registers with its result and its checksum, and leaves in the next cycle. A repetition
+  // leaves two cycles later, because the sessions compare it with the request before it. moves_q enables the registers.
+  logic moves_q, is_settled_q, joins;
+
   // Requests in the order of the frames; some wait for their result. All frames that are under way have a place.
   ls_queue #(
       .T(issued_t),
@@ -405,17 +409,12 @@ module ls_transfer_core
           command: decided.operation.command
       }),
       .valid_o(next_issued_valid),
-      .ready_i(next_issued_ready),
+      .ready_i(joins),
       .data_o (next_issued)
   );
 
-  // The oldest request comes into registers with its result and its checksum, and leaves in the next cycle. A repetition
-  // leaves two cycles later, because the sessions compare it with the request before it. moves_q enables the registers.
-  logic moves_q, is_settled_q, joins;
-
   assign joins = next_issued_valid && moves_q && (!next_issued.needs_result || next_result_valid) &&
                  (!next_issued.replay.has_sum || next_sum_valid);
-  assign next_issued_ready = joins;
   assign next_result_ready = joins && next_issued.needs_result;
   assign next_sum_ready = joins && next_issued.replay.has_sum;
 

@@ -331,11 +331,6 @@ module ls_transfer_execute
   assign unused_sums = &{1'b0, total, rest, over_least, below_largest};
   assign left = source_q.balance - operation.amount;
 
-  // The balance with these high bits exceeds the format of the reply.
-  function automatic logic exceeds(input logic [AmountBits-PaperBits-1:0] high);
-    return operation.is_paper && high != '0;
-  endfunction
-
   assign is_operation = decoded_q.is_operation;
   assign is_numbered  = decoded_q.is_numbered;
   assign is_reading   = decoded_q.is_reading;
@@ -358,7 +353,7 @@ module ls_transfer_execute
     keeps = operation.keep_refusals && operand_q.slot.has_place;
 
     // The code without the sums.
-    is_large = exceeds(source_q.balance[AmountBits-1:PaperBits]);
+    is_large = decoded_q.is_paper && source_q.balance[AmountBits-1:PaperBits] != '0;  // for the format of the reply
     is_settled = decoded_q.is_refused || (decoded_q.may_freeze && is_frozen) || (decoded_q.reads && is_large);
     early = CodeDone;
     if (decoded_q.is_refused) early = decoded_q.code;

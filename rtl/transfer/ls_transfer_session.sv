@@ -18,8 +18,8 @@
 // lease, which is known when the store takes it, so the decision about the next one is made again; or the host has
 // claimed an account. While this is possible (may_forward_i), the next request of the session waits for the result.
 //
-// Latency: five cycles from the key to its request, one for other requests. Throughput: one request in each cycle, of sessions one
-// every three cycles; each has three beats.
+// Latency: five cycles from the key to its request, one for other requests. Throughput: one request in each cycle, of
+// sessions one every three cycles; each has three beats.
 // Contents: undefined after power-on; zero in simulation.
 
 module ls_transfer_session

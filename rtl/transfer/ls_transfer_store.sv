@@ -115,7 +115,6 @@ module ls_transfer_store
   // The first cycle of the slot checks the operation, and reserves the place of its record.
   localparam int unsigned ZeroParts = 4;
   localparam int unsigned ZeroBits = (AmountBits + ZeroParts - 1) / ZeroParts;
-  operation_t first_operation;
   // About the slot's operation; without meaning for an order.
   logic [ZeroParts-1:0] zero_parts_q;  // parts of its amount that are 0
   logic is_unknown_q;  // no command
@@ -123,7 +122,6 @@ module ls_transfer_store
   logic may_need_place_q, always_needs_place_q;  // a place for a record: if it is not refused; in any case
   logic is_zero;
   logic [ZeroParts*ZeroBits-1:0] padded_amount;
-  assign first_operation = slot_q[0].operation;
   assign padded_amount = (ZeroParts * ZeroBits)'(operation_i.amount);
   assign is_zero = &zero_parts_q;
   assign is_bad = is_unknown_q || (needs_amount_q && is_zero);
@@ -214,7 +212,7 @@ module ls_transfer_store
 
   assign compare = slot_q[CompareAt];
   // Most fields are used in other stages, and the low bits of the hash choose nothing.
-  assign unused_slot = &{1'b0, compare, hash, slot_d, checked, first_operation};
+  assign unused_slot = &{1'b0, compare, hash, slot_d, checked};
 
   // Used in the second cycle of the slot, for the source; the first one chooses it.
   logic insert_d, remove_d;
@@ -521,7 +519,7 @@ module ls_transfer_store
       // A request that may change something has a place for its record, or is busy.
       if (phase_q && checked.valid && !checked.is_order && checked.operation.refused == CodeDone &&
           checked.operation.command != CommandRefer) assert (checked.has_place || checked.is_busy);
-      if (slot_q[0].valid && !slot_q[0].is_order) assert (is_zero == (first_operation.amount == '0));
+      if (slot_q[0].valid && !slot_q[0].is_order) assert (is_zero == (slot_q[0].operation.amount == '0));
       // The execution assumes that no slot is at its input directly after a reset.
       if (!past_running_q) assert (!slot_q[ExecuteAt].valid);
       // It is busy exactly if no place was free in the cycle in which it was accepted.
