@@ -271,14 +271,12 @@ module ls_transfer_core
   logic [63:0] next_sum, sum;
   logic is_leased_q;
   decided_t decided;
-  about_t replied;
 
   // Request that the store has, or that waits for requests in the store before it.
   typedef struct packed {
     about_t about;
     replay_t replay;
     logic needs_result;
-    logic is_repetition;
     // For its record.
     logic [31:0] slot;
     logic [3:0] command;
@@ -351,7 +349,6 @@ module ls_transfer_core
   logic [63:0] records_q;  // records since reset
   extra_t extra, extra_q;
   logic is_execute_q, recorded_q;
-  logic [63:0] own_sequence_q;
 
   // A request that would need the store goes on when the store could take it, also without a lease: `ready` enables
   // hundreds of registers, so it depends on as little as possible.
@@ -388,8 +385,11 @@ module ls_transfer_core
   );
 
   // The oldest request comes into registers with its result and its checksum, and leaves in the next cycle. A repetition
-  // leaves two cycles later, because the sessions compare it with the request before it. moves_q enables the registers.
-  logic moves_q, is_settled_q, joins;
+  // leaves three cycles later: the sessions compare it with the request before it, and then its stored reply comes into
+  // the registers, too. moves_q enables the registers.
+  logic moves_q, joins;
+  about_t repeated;
+  logic [1:0] waited_q;  // cycles for which a repetition has waited, as ones
 
   // Requests in the order of the frames; some wait for their result. All frames that are under way have a place.
   ls_queue #(
@@ -404,7 +404,6 @@ module ls_transfer_core
           about: decided.about,
           replay: decided.replay,
           needs_result: decided.about.outcome == OutcomeStore,
-          is_repetition: decided.about.outcome == OutcomeStored,
           slot: decided.slot,
           command: decided.operation.command
       }),
@@ -422,19 +421,38 @@ module ls_transfer_core
     if (!rst_nq[4]) begin
       issued_valid <= 1'b0;
       moves_q <= 1'b1;
-      is_settled_q <= 1'b0;
+      waited_q <= '0;
     end else if (moves_q) begin
       issued_valid <= joins;
-      moves_q <= !(joins && next_issued.is_repetition);
-      is_settled_q <= 1'b0;
+      moves_q <= !(joins && next_issued.about.outcome == OutcomeStored);
+      waited_q <= '0;
     end else begin
-      moves_q <= is_settled_q;
-      is_settled_q <= 1'b1;
+      moves_q <= waited_q[1];
+      waited_q <= {waited_q[0], 1'b1};
     end
     if (moves_q) begin
       issued <= next_issued;
       result <= next_result;
       sum <= next_sum;
+    end else if (waited_q[1]) begin
+      issued.about <= repeated;
+    end
+  end
+
+  // A repetition comes with the next number of its session. It waits for cycles in which its checksum is compared, so
+  // this is its own number.
+  logic [63:0] own_sequence_q;
+  always_ff @(posedge clk_i) own_sequence_q <= issued.about.session_sequence - 1'b1;
+  always_comb begin
+    repeated = issued.about;
+    if (stored_is_same) begin
+      repeated.code = stored_code;
+      repeated.amount = stored_amount;
+      repeated.session_sequence = own_sequence_q;
+    end else begin
+      repeated.outcome = OutcomeStatus;
+      repeated.status = 4'(StatusReused);
+      repeated.code = CodeIdReused;
     end
   end
 
@@ -472,24 +490,6 @@ module ls_transfer_core
         sum: issued.replay.has_sum ? sum : '0,
         default: '0
     };
-  end
-
-  // A repetition comes with the next number of its session. It waits for cycles in which its checksum is compared, so
-  // this is its own number.
-  always_ff @(posedge clk_i) own_sequence_q <= issued.about.session_sequence - 1'b1;
-  always_comb begin
-    replied = issued.about;
-    if (issued.is_repetition) begin
-      replied.code = stored_code;
-      replied.amount = stored_amount;
-      replied.session_sequence = own_sequence_q;
-      if (!stored_is_same) begin
-        replied.outcome = OutcomeStatus;
-        replied.status = 4'(StatusReused);
-        replied.session_sequence = issued.about.session_sequence;
-        replied.code = CodeIdReused;
-      end
-    end
   end
 
   ls_transfer_records #(
@@ -564,7 +564,7 @@ module ls_transfer_core
       .rst_ni(rst_nq[5]),
       .mode_i(control.mode),
       .valid_i(leaves),
-      .about_i(replied),
+      .about_i(issued.about),
       .form_i(carried.form),
       .result_i(result),
       .valid_o(decision_valid),
@@ -604,7 +604,7 @@ module ls_transfer_core
   // ---- counters ----
 
   // What the counters count, one and two cycles later, because they may be far away.
-  logic is_recorded_q, is_counted_q;
+  logic is_recorded_q, is_counted_q, has_passed_q;
   logic [TransferCounters-1:0] chosen_counts_q, counts_q;
   logic [DropReasons-1:0] chosen_drops_q, drops_q;
 
@@ -621,6 +621,7 @@ module ls_transfer_core
   always_ff @(posedge clk_i) begin
     if (!rst_nq[6]) begin
       is_counted_q <= 1'b0;
+      has_passed_q <= 1'b0;
       accepted_q <= '0;
       passed_q <= '0;
       orders_q <= '0;
@@ -631,7 +632,8 @@ module ls_transfer_core
       // last beat was: so this has exactly the frames that were complete before the command.
       is_counted_q <= window_valid;
       accepted_q <= accepted_q + 16'(is_counted_q);
-      passed_q <= passed_q + 16'(frame_passed_o);
+      has_passed_q <= frame_passed_o;
+      passed_q <= passed_q + 16'(has_passed_q);
       records_q <= records_q + 64'(is_recorded_q);
       orders_q <= orders_d;
       is_idle_q <= orders_d == '0;

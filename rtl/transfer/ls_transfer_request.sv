@@ -163,7 +163,10 @@ module ls_transfer_request
   logic [19:0] operation_sum_d, operation_sum_q;
   logic [Groups-1:0][17:0] sums_d, sums_q;
   logic [18:0] kept_d, kept_q;
-  logic [RegisterTransferIssuerCount-1:0] is_in_range_d, is_in_range_q;
+  // Parts of the source are in the ranges of issuers.
+  localparam int unsigned SourceParts = 4;
+  localparam int unsigned SourceBits = 128 / SourceParts;
+  logic [RegisterTransferIssuerCount-1:0][SourceParts-1:0] parts_in_range_d, parts_in_range_q;
 
   assign payload = datagram_q.payload;
   assign words = payload[OperationAt+:8*OperationBytes];
@@ -244,8 +247,11 @@ module ls_transfer_request
     kept_d = '0;
     for (int unsigned i = KeptFirst; i < KeptEnd; i++) kept_d = kept_d + 19'(be16(payload[16*i+:16]));
     for (int unsigned i = 0; i < RegisterTransferIssuerCount; i++) begin
-      is_in_range_d[i] = control_i.issuers[i] &&
-                         (source_q & control_i.issuer[i].mask) == control_i.issuer[i].address;
+      for (int unsigned j = 0; j < SourceParts; j++) begin
+        parts_in_range_d[i][j] =
+            (source_q[SourceBits*j+:SourceBits] & control_i.issuer[i].mask[SourceBits*j+:SourceBits]) ==
+            control_i.issuer[i].address[SourceBits*j+:SourceBits];
+      end
     end
   end
 
@@ -255,7 +261,7 @@ module ls_transfer_request
     sequence_sum_q <= sequence_sum_d;
     operation_sum_q <= operation_sum_d;
     kept_q <= kept_d;
-    is_in_range_q <= is_in_range_d;
+    parts_in_range_q <= parts_in_range_d;
   end
 
   // ---- stage 2: sums of sixteen words ----
@@ -265,7 +271,7 @@ module ls_transfer_request
   logic [Quarters-1:0][19:0] quarters_d, quarters_q;
   logic [18:0] sequence_sum_2_q, kept_1_q;
   logic [19:0] operation_sum_1_q;
-  logic may_issue_2_q;
+  logic [RegisterTransferIssuerCount-1:0] is_in_range_q;
 
   always_comb begin
     quarters_d = '0;
@@ -278,7 +284,9 @@ module ls_transfer_request
     sequence_sum_2_q <= sequence_sum_q;
     kept_1_q <= kept_q;
     operation_sum_1_q <= operation_sum_q;
-    may_issue_2_q <= |is_in_range_q;
+    for (int unsigned i = 0; i < RegisterTransferIssuerCount; i++) begin
+      is_in_range_q[i] <= control_i.issuers[i] && parts_in_range_q[i] == '1;
+    end
   end
 
   // ---- stage 3: sum of the payload ----
@@ -298,7 +306,7 @@ module ls_transfer_request
     kept_2_q <= fold(32'(kept_1_q));
     operation_sum_2_q <= fold(32'(operation_sum_1_q));
     removed_q <= parsed_q[1].is_execute ? fold(32'(operation_sum_1_q) + 32'(sequence_sum_2_q)) : '0;
-    may_issue_q <= may_issue_2_q;
+    may_issue_q <= |is_in_range_q;
   end
 
   // ---- stage 4: checksum; outcome of a packet that is intact ----
