@@ -265,9 +265,8 @@ module ls_transfer_execute
   end
 
   // ----------------------------------------------------------------------------- arithmetic (c+3)
-  // Decides everything that needs no sum and no comparison of numbers. The next cycle chooses only between what is
-  // prepared here for an operation that the sums allow (is_failing = 0), for one that they refuse, and for one that has
-  // been answered before (is_repeated), which changes nothing.
+  // Decides what happens. The next cycle only chooses between contents that are prepared here: each of its choices is
+  // over hundreds of bits, so it begins with a register.
   typedef struct packed {
     cell_t base;               // the source, if no operation changes it
     amount_t balance;          // of the source, if the operation is executed
@@ -275,26 +274,17 @@ module ls_transfer_execute
     amount_t sum;              // balance of the destination plus the amount
     version_t source_version;  // plus 1
     version_t destination_version;
-    logic is_insufficient;     // TRANSFER
-    logic is_short;            // TRANSFER: insufficient, or the remaining balance exceeds the format of the reply
-    logic is_over;             // the balance of the destination would be too large
-    code_e code;               // if the sums refuse nothing, of an operation that is not repeated
-    logic is_without_credit;   // a refusal by the sums is not recorded, and answered `busy`
+    code_e code;
     logic is_forwarded;
-    logic is_repeated;         // the number is not larger than the last one of the account
-    logic is_stale;            // of a repeated operation: it is smaller
-    logic is_same_body;        // of a repeated operation: it is the same as the last one
-    logic executes;            // an operation with this code changes accounts
+    logic is_repeated;         // the number is not larger than the last one of the account; nothing changes
+    logic is_same;             // it is the same operation as the last one: the balance told is that of its reply
+    logic is_executed;         // the operation changes accounts
     logic pays;                // and is a TRANSFER
-    logic writes;              // the operation changes the source
-    logic writes_failed;
+    logic is_written;          // the operation changes the source
+    logic is_last;             // the last number of the source becomes that of the operation
     logic stores;              // the operation or the order changes the source
-    logic numbers;             // the last number of the source becomes that of the operation
-    logic numbers_failed;
     logic spends;              // the credit falls by 1
-    logic spends_failed;
     logic records;
-    logic records_failed;
     logic reads;
     amount_t told;             // balance in the result, if the operation is neither executed nor repeated
     logic grants;
@@ -317,7 +307,8 @@ module ls_transfer_execute
   amount_t credit_d, credit_q;  // refusals of numbered requests that may still be recorded
   logic is_operation, is_numbered, is_known, is_changing, is_reading, is_frozen, is_claimed, is_answered, is_stale;
   logic is_same_body, is_insufficient, is_left_over, is_large, is_plain, is_refusal, is_settled, has_credit, keeps;
-  code_e early;
+  logic is_short, is_over, is_failing, executes, spends, spends_failed;
+  code_e early, failing_code, repeated_code;
 
   assign operation = operand_q.slot.operation;
   assign unused_operation = &{1'b0, operation, operand_q.is_same_account};
@@ -362,37 +353,47 @@ module ls_transfer_execute
 
     values_d.is_forwarded = is_changing && is_claimed;
     values_d.is_repeated = is_changing && !is_claimed && is_answered;
-    values_d.is_stale = is_stale;
-    values_d.is_same_body = is_same_body;
+    values_d.is_same = values_d.is_repeated && !is_stale && is_same_body;
     is_plain = !values_d.is_forwarded;
     // A refusal of a numbered request needs credit.
     is_refusal = is_plain && is_changing && is_numbered;
-    values_d.is_without_credit = is_refusal && !has_credit;
 
-    // What the sums decide.
+    // The sums refuse the operation: it is a TRANSFER of more than the source may pay, or one that leaves a balance that
+    // the format of the reply cannot express (is_short), or the balance of the destination would be too large (is_over).
     is_insufficient = rest[AmountBits+1];
     is_left_over = decoded_q.is_paper && !over_least[AmountBits+1];
-    values_d.is_insufficient = is_known && decoded_q.is_transfer && is_insufficient;
-    values_d.is_short = is_known && is_plain && !is_settled && decoded_q.is_transfer &&
+    is_short = is_known && is_plain && !is_settled && decoded_q.is_transfer &&
         (is_insufficient || is_left_over);
-    values_d.is_over = is_known && is_plain && !is_settled &&
+    is_over = is_known && is_plain && !is_settled &&
         (decoded_q.is_transfer || decoded_q.is_issue) &&
         (total[AmountBits+1:AmountBits] != '0 || (decoded_q.is_paper && below_largest[AmountBits+1]));
+    is_failing = !values_d.is_repeated && (is_short || is_over);
 
+    // A refusal without credit is not recorded, and answered `busy`.
+    if (is_refusal && !has_credit) failing_code = CodeBusy;
+    else failing_code = is_known && decoded_q.is_transfer && is_insufficient ? CodeInsufficientFunds : CodeOverflow;
+    if (is_stale) repeated_code = CodeStaleId;
+    else repeated_code = is_same_body ? source_q.last.code : CodeIdReused;
     values_d.code = early;
     if (is_settled && is_changing && is_numbered && !has_credit) values_d.code = CodeBusy;
     if (is_changing && is_claimed) values_d.code = CodeBusy;
-    values_d.executes = is_operation && is_plain && !is_reading && !is_settled;
-    values_d.pays = values_d.executes && decoded_q.is_transfer;
-    values_d.spends_failed = is_refusal && has_credit;
-    values_d.spends = values_d.spends_failed && is_settled;
-    values_d.writes_failed = values_d.spends_failed;
-    values_d.writes = values_d.executes || values_d.spends;
-    values_d.numbers_failed = values_d.spends_failed;
-    values_d.numbers = values_d.writes && is_numbered;
-    values_d.records_failed = is_refusal ? has_credit : keeps;
-    values_d.records = values_d.executes ||
-        (is_operation && is_plain && (is_refusal && is_settled ? has_credit : keeps));
+    if (operand_q.slot.is_order) values_d.code = decoded_q.order_code;
+    if (values_d.is_repeated) values_d.code = repeated_code;
+    if (is_failing) values_d.code = failing_code;
+
+    // What happens if the sums refuse nothing (executes, spends), and if they do (spends_failed).
+    executes = !values_d.is_repeated && is_operation && is_plain && !is_reading && !is_settled;
+    spends_failed = is_refusal && has_credit;
+    spends = !values_d.is_repeated && spends_failed && is_settled;
+    values_d.is_executed = executes && !is_failing;
+    values_d.pays = executes && decoded_q.is_transfer && !is_failing;
+    values_d.spends = is_failing ? spends_failed : spends;
+    values_d.is_written = is_failing ? spends_failed : executes || spends;
+    values_d.is_last = is_failing ? spends_failed : (executes || spends) && is_numbered;
+    values_d.stores = is_failing ? spends_failed : executes || spends || decoded_q.stores;
+    if (is_failing) values_d.records = is_refusal ? has_credit : keeps;
+    else values_d.records = !values_d.is_repeated &&
+        (executes || (is_operation && is_plain && (is_refusal && is_settled ? has_credit : keeps)));
     values_d.reads = decoded_q.reads;
     values_d.told = '0;
     if (values_d.reads && !is_settled) values_d.told = source_q.balance;
@@ -416,8 +417,6 @@ module ls_transfer_execute
     if (decoded_q.claims) values_d.base.claimed = 1'b1;
     if (decoded_q.releases) values_d.base.claimed = 1'b0;
     values_d.grants = decoded_q.grants;
-    if (operand_q.slot.is_order) values_d.code = decoded_q.order_code;
-    values_d.stores = values_d.writes || decoded_q.stores;
     values_d.has_cell = (operand_q.found || operand_q.is_new) && !values_d.grants;
     values_d.credit_less = credit_q - 1'b1;
     values_d.credit_more = credit_q + operand_q.slot.account.balance;
@@ -427,15 +426,12 @@ module ls_transfer_execute
     if (phase_i) values_q <= values_d;
     // The first decision after a reset comes before the first values.
     if (!rst_ni) begin
-      {values_q.executes, values_q.pays, values_q.writes, values_q.writes_failed, values_q.stores} <= '0;
-      {values_q.grants, values_q.spends, values_q.spends_failed} <= '0;
+      {values_q.is_executed, values_q.pays, values_q.is_written, values_q.stores} <= '0;
+      {values_q.grants, values_q.spends} <= '0;
     end
   end
 
   // ------------------------------------------------------------------------------- decision (c+4)
-  logic is_first, is_failing, is_executed, is_written, is_last;
-  code_e code;
-  amount_t told;
   result_t result_d, result_q;
   record_t record_d, record_q;
   cell_t cell_d, cell_q;
@@ -445,59 +441,45 @@ module ls_transfer_execute
 
   // The result, and what happens to the accounts.
   always_comb begin
-    is_first = !values_q.is_repeated;
-    is_failing = is_first && (values_q.is_short || values_q.is_over);
-    is_executed = is_first && values_q.executes && !is_failing;
-    destination_write = is_first && values_q.pays && !is_failing;
-    is_written = is_first && (is_failing ? values_q.writes_failed : values_q.writes);
-    is_last = is_first && (is_failing ? values_q.numbers_failed : values_q.numbers);
-    source_write = is_first && (is_failing ? values_q.writes_failed : values_q.stores);
+    source_write = values_q.stores;
+    destination_write = values_q.pays;
     credit_d = credit_q;
     if (values_q.grants) credit_d = values_q.credit_more;
-    else if (is_first && (is_failing ? values_q.spends_failed : values_q.spends)) credit_d = values_q.credit_less;
-    code = values_q.code;
-    told = values_q.told;
-    if (values_q.is_repeated) begin
-      if (values_q.is_stale) code = CodeStaleId;
-      else code = values_q.is_same_body ? source_q.last.code : CodeIdReused;
-      if (!values_q.is_stale && values_q.is_same_body) told = amount_t'(source_q.last.reply);
-    end else if (is_failing) begin
-      if (values_q.is_without_credit) code = CodeBusy;
-      else code = values_q.is_insufficient ? CodeInsufficientFunds : CodeOverflow;
-    end
+    else if (values_q.spends) credit_d = values_q.credit_less;
 
     // The new cells. A cell that is not changed keeps its content, because the next slots may take it from here.
     source_next = values_q.base;
     destination_next = destination_q;
-    if (is_executed) begin
+    if (values_q.is_executed) begin
       source_next.balance = values_q.balance;
       source_next.frozen  = values_q.frozen;
     end
-    if (is_written) source_next.version = values_q.source_version;
-    if (is_last) begin
+    if (values_q.is_written) source_next.version = values_q.source_version;
+    if (values_q.is_last) begin
       source_next.last = '{
           number: operation.number,
           destination: operation.destination[IdBits-1-:PaperBits],
           amount: operation.amount[PaperBits-1:0],
           command: operation.command,
-          code: code,
-          reply: is_executed ? values_q.balance[PaperBits-1:0] : '0
+          code: values_q.code,
+          reply: values_q.is_executed ? values_q.balance[PaperBits-1:0] : '0
       };
     end
-    if (destination_write) begin
+    if (values_q.pays) begin
       destination_next.balance = values_q.sum;
       destination_next.version = values_q.destination_version;
     end
 
     result_d = '0;
     result_d.user = operation.user;
-    result_d.code = code;
+    result_d.code = values_q.code;
     result_d.is_full = operand_q.slot.is_busy;
     result_d.forward = values_q.is_forwarded;
     result_d.repeated = values_q.is_repeated;
-    result_d.recorded = is_first && (is_failing ? values_q.records_failed : values_q.records);
-    result_d.balance = is_executed ? values_q.balance : told;
-    if (destination_write) result_d.destination_balance = values_q.sum;
+    result_d.recorded = values_q.records;
+    if (values_q.is_executed) result_d.balance = values_q.balance;
+    else result_d.balance = values_q.is_same ? amount_t'(source_q.last.reply) : values_q.told;
+    if (values_q.pays) result_d.destination_balance = values_q.sum;
     if (values_q.reads) begin
       result_d.held = source_q.held_out;
       result_d.version = source_q.version;
@@ -506,15 +488,15 @@ module ls_transfer_execute
 
     record_d = '{
         user: operation.user,
-        code: code,
+        code: values_q.code,
         command: operation.command,
         number: operation.number,
         source: operation.source,
         destination: operation.destination,
         amount: operation.amount,
-        source_version: is_written ? values_q.source_version : '0,
-        destination_version: destination_write ? values_q.destination_version : '0,
-        source_balance: is_executed ? values_q.balance : '0
+        source_version: values_q.is_written ? values_q.source_version : '0,
+        destination_version: values_q.pays ? values_q.destination_version : '0,
+        source_balance: values_q.is_executed ? values_q.balance : '0
     };
 
     // After an order.
@@ -700,7 +682,7 @@ module ls_transfer_execute
   // Amount by which the sum of all balances may change.
   always_comb begin
     added = '0;
-    if (is_decided && !operand_q.slot.is_order && is_executed &&
+    if (is_decided && !operand_q.slot.is_order && values_q.is_executed &&
         operation.command inside {CommandCreate, CommandIssue}) begin
       added = SumBits'(operation.amount);
     end
@@ -743,7 +725,7 @@ module ls_transfer_execute
       if (result_d.recorded) assert (operand_q.slot.has_place);
       // Refusals change no balance.
       if (result_d.code != CodeDone || result_d.forward || result_d.repeated) begin
-        assert (!is_executed && !destination_write);
+        assert (!values_q.is_executed && !destination_write);
         if (operand_q.found) assert (source_next.balance == payer.balance);
       end
       if (operand_q.slot.is_busy || operation.refused != CodeDone || is_reading ||
@@ -755,7 +737,7 @@ module ls_transfer_execute
       if (source_write && operand_q.found) assert (!payer.claimed);
       if (destination_write) assert (!payee.claimed && !payer.claimed);
       // Rules of TRANSFER.
-      if (is_executed && operation.command == CommandTransfer) begin
+      if (values_q.is_executed && operation.command == CommandTransfer) begin
         assert (destination_write && !payer.frozen && !payee.frozen);
         assert (SumBits'(payer.held_out) + SumBits'(operation.amount) <= SumBits'(payer.balance));
         assert (source_next.balance == payer.balance - operation.amount);

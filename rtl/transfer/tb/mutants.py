@@ -56,7 +56,7 @@ MUTANTS = [
     (EXECUTE, "if (decoded_q.is_last_blank) values_d.base.last = '0;",
      "if (decoded_q.is_blank) values_d.base.last = '0;", "a new account has an old number"),
     (EXECUTE, "if (decoded_q.is_blank) values_d.base = '0;", "", "a new account has old contents"),
-    (EXECUTE, "destination_write = is_first && values_q.pays && !is_failing;",
+    (EXECUTE, "destination_write = values_q.pays;",
      "destination_write = operand_q.destination_found && operation.command == CommandTransfer;",
      "a refused TRANSFER pays"),
     (EXECUTE, "destination_found_i ? destination_i : source_i", "destination_i", "ISSUE adds to another account"),
