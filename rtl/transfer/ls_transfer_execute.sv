@@ -693,6 +693,9 @@ module ls_transfer_execute
     if (rst_ni && past_running_q && past_phase_q && !phase_i) assert (values_q == values_d);
     if (rst_ni && operand_q.slot.valid) assert (decoded_q == decode(operand_q));
     // The memory, with the writes that are under way, is what the operations before have left.
+    // The memory allows only one write to an address.
+    if (rst_ni && source_write_enable_q && destination_write_enable_q)
+      assert (source_write_index_q != destination_write_index_q);
     if (rst_ni && past_valid_q) begin
       assert (claims_q == claims);
       if (!phase_i) assert (is_claimed_o == (claims != '0));

@@ -44,13 +44,17 @@ module ls_transfer_ram #(
   logic [Width-1:0] memory[Depth];
   logic [Width-1:0] a_read_q, a_out_q, b_read_q, b_out_q;
 
-  // Both ports are in one process, because a variable may be written by one always_ff only.
-  always_ff @(posedge clk_i) begin
+  // Each port has a process of its own: in one process, the second write would have to win if both write to one address,
+  // and synthesis would compare the addresses at the port. `always_ff` allows only one process for a variable.
+  always @(posedge clk_i) begin
     if (a_write_i) memory[a_address_i] <= a_data_i;
     else a_read_q <= memory[a_address_i];
+    a_out_q <= a_read_q;
+  end
+
+  always @(posedge clk_i) begin
     if (b_write_i) memory[b_address_i] <= b_data_i;
     else b_read_q <= memory[b_address_i];
-    a_out_q <= a_read_q;
     b_out_q <= b_read_q;
   end
 
