@@ -124,7 +124,7 @@ module ls_spv_barrier_proof
   logic [15:0] difference;
   assign difference = u_dut.u_barrier.at_q - passed_i;
   always_comb begin
-    if (!is_first_q && was_reset_q) assert (ready && barrier == '0 && !is_open_q);
+    if (!is_first_q && was_reset_q) assert (!ready && barrier == '0 && !is_open_q);
     if (!is_first_q && !was_reset_q) begin
       assert (u_dut.kind_q.is_barrier == (u_dut.command_q.op == CommandBarrier));
       assert (is_taken_q == (u_dut.valid_q && u_dut.kind_q.is_barrier) && is_set_q == u_dut.select_q.barrier);

@@ -117,7 +117,7 @@ module ls_spv_commands_proof
 
   always_comb begin
     if (!is_first_q && was_reset_q) begin
-      assert ((ready || External) && !line_write && !block_write && barrier == '0);
+      assert (!ready && !line_write && !block_write && barrier == '0);
       assert (endpoint.port == '0 && endpoint.v4_answered == '0 && endpoint.v6_answered == '0);
       assert (control.lease_until_ns == '0 && control.epoch[0]);
     end

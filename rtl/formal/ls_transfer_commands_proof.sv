@@ -122,7 +122,7 @@ module ls_transfer_commands_proof
   always_comb begin
     assume (!is_first_q || !rst_ni);
     if (!is_first_q && was_reset_q) begin
-      assert (ready && !order_valid && !session_order_valid && barrier == '0);
+      assert (!ready && !order_valid && !session_order_valid && barrier == '0);
       assert (endpoint.port == '0 && endpoint.v4_answered == '0 && endpoint.v6_answered == '0);
       assert (control.lease_until_ns == '0 && control.issuers == '0 && control.sessions == '0);
     end

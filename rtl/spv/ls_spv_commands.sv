@@ -73,7 +73,7 @@ module ls_spv_commands
     logic paper_format;
   } select_t;
 
-  logic valid_q, barrier_pending;
+  logic runs_q, valid_q, barrier_pending;
   command_t command_q, selected_q;
   kind_t kind_q;
   select_t select, select_q;
@@ -83,7 +83,8 @@ module ls_spv_commands
 
   // A barrier may still be in one of the two stages, so a command after it waits until it is pending or complete.
   logic is_in_turn;
-  assign s_command_ready_o = is_in_turn && !barrier_pending && !(valid_q && kind_q.is_barrier) && !select_q.barrier;
+  assign s_command_ready_o = runs_q && is_in_turn && !barrier_pending && !(valid_q && kind_q.is_barrier) &&
+                             !select_q.barrier;
 
   if (External) begin : gen_turn
     logic is_line_on_way;
@@ -94,6 +95,7 @@ module ls_spv_commands
   end
 
   always_ff @(posedge clk_i) begin
+    runs_q <= rst_ni;  // during the reset, no command is taken
     if (!rst_ni) valid_q <= 1'b0;
     else valid_q <= s_command_valid_i && s_command_ready_o;
   end

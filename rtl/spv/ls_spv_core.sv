@@ -493,13 +493,17 @@ module ls_spv_core
   logic [DropReasons-1:0] chosen_drops_q, drops_q;
 
   always_ff @(posedge clk_i) begin
-    if (!rst_nq[5]) begin
+    // This reset ends before the first frame comes in.
+    if (!rst_nq[1]) begin
       accepted_q <= '0;
       passed_q <= '0;
-      counters_o <= '0;
     end else begin
       accepted_q <= accepted_q + 16'(begins_q);
       passed_q <= passed_q + 16'(has_passed_q[1]);
+    end
+    if (!rst_nq[5]) begin
+      counters_o <= '0;
+    end else begin
       for (int unsigned i = 0; i < SpvCounters; i++) counters_o[i] <= counters_o[i] + 64'(counts_q[i]);
     end
     if (!rst_nq[6]) drops_o <= '0;

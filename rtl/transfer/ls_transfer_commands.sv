@@ -68,7 +68,7 @@ module ls_transfer_commands
     logic [RegisterTransferIssuerCount-1:0] issuer;
   } select_t;
 
-  logic valid_q, barrier_pending, is_next, is_register;
+  logic runs_q, valid_q, barrier_pending, is_next, is_register;
   command_t command_q, selected_q;
   kind_t kind_q;
   select_t select, select_q;
@@ -81,9 +81,11 @@ module ls_transfer_commands
 
   assign value = selected_q.value;
   // A barrier may still be in one of the two stages, so a command after it waits until it is pending or complete.
-  assign s_command_ready_o = !holds_q && !barrier_pending && !(valid_q && kind_q.is_barrier) && !select_q.barrier;
+  assign s_command_ready_o = runs_q && !holds_q && !barrier_pending && !(valid_q && kind_q.is_barrier) &&
+                             !select_q.barrier;
 
   always_ff @(posedge clk_i) begin
+    runs_q <= rst_ni;  // during the reset, no command is taken
     if (!rst_ni) valid_q <= 1'b0;
     else if (!holds_q) valid_q <= s_command_valid_i && s_command_ready_o;
   end
@@ -192,6 +194,18 @@ module ls_transfer_commands
       last_q.code <= code_e'(selected_q.first[19:16]);
     end
   end
+
+`ifndef SYNTHESIS
+  // A barrier, or an order about a session, would wait for requests, and these wait for the end of the linked orders.
+  logic is_linked_q;
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) is_linked_q <= 1'b0;
+    else if (order_valid_o && order_ready_i) is_linked_q <= order_o.linked;
+    if (rst_ni && is_linked_q) begin
+      assert (!session_order_valid_o && !select_q.barrier) else $error("another command between linked orders");
+    end
+  end
+`endif
 
   // ---- registers ----
 

@@ -9,11 +9,11 @@
 // each; all their bytes are valid (spec/rtl.toml). Commands of the host come by s_command. now_ns_i is the clock of the
 // leases; it may be up to a few cycles late. A frame of more than FrameBeatsMax beats goes to the host unchanged.
 // The input is stopped when an output does not accept frames, and when requests come faster than the store executes
-// them, one every two cycles. A record stream that stops makes operations `busy` and stops nothing. A response stream
+// them, one every two cycles, or repetitions of requests of sessions faster than one every four cycles. A record stream that stops makes operations `busy` and stops nothing. A response stream
 // that stops holds back the commands after it.
-// Latency: 51 or 52 cycles from the last beat in to the first beat out if the store answers, 55 cycles for requests of
-// sessions, otherwise 32.
-// Throughput: one beat in each cycle, and one request to the store every two cycles.
+// Latency: 51 or 52 cycles from the last beat in to the first beat out if the store answers, 55 cycles if it answers a
+// request of a session, and 32 for other requests without a session.
+// Throughput: one beat in each cycle, one request to the store every two cycles, one repetition every four cycles.
 // Counters: the counters of the XDP program, 64 bits each, in the order of spec/transfer.toml and spec/common.toml.
 // rst_ni must be 0 for at least ten cycles, because the parts of the core get it one after the other.
 
@@ -113,7 +113,7 @@ module ls_transfer_core
 
   endpoint_t endpoint;
   control_t control;
-  logic order_valid, order_ready, session_order_valid, session_order_ready, is_idle_q;
+  logic order_valid, order_ready, session_order_valid, session_order_ready, may_order_session_q;
   order_t order;
   session_order_t session_order;
   logic [15:0] accepted_q, passed_q;
@@ -133,7 +133,7 @@ module ls_transfer_core
       .order_ready_i(order_ready),
       .order_o(order),
       .session_order_valid_o(session_order_valid),
-      .session_order_ready_i(session_order_ready && is_idle_q),
+      .session_order_ready_i(session_order_ready && may_order_session_q),
       .session_order_o(session_order)
   );
 
@@ -327,7 +327,7 @@ module ls_transfer_core
       .stored_is_same_o(stored_is_same),
       .stored_code_o(stored_code),
       .stored_amount_o(stored_amount),
-      .order_valid_i(session_order_valid && is_idle_q),
+      .order_valid_i(session_order_valid && may_order_session_q),
       .order_ready_o(session_order_ready),
       .order_i(session_order),
       .response_valid_o(session_response_valid),
@@ -347,6 +347,7 @@ module ls_transfer_core
   logic response_valid, response_ready;
   logic [5:0] orders_d, orders_q;  // orders of the store without a response
   logic [63:0] records_q;  // records since reset
+  logic [63:0] session_records_q;  // of these, before the order about a session that has the response
   extra_t extra, extra_q;
   logic is_execute_q, recorded_q;
 
@@ -536,15 +537,15 @@ module ls_transfer_core
                          session_response_known ? 8'(StatusOk) : 8'(StatusNoSession)};
     session_beat.operation_code = 32'(session_response.session.code);
     session_beat.reserved = '0;
-    session_beat.records = records_q;
+    session_beat.records = session_records_q;
     session_beat.token = session_response.session.token;
     session_beat.session_sequence = session_response.session.session_sequence;
     session_beat.sum = session_response.session.sum;
     session_beat.amount = session_response.session.amount;
     session_beat.reserved_2 = '0;
   end
-  // Responses keep the order of the commands: an order about a session begins when the store has answered all others,
-  // and its response comes before those of later orders.
+  // Responses keep the order of the commands: an order about a session begins when the store has answered all others and
+  // the response to the one before has been taken, and its response comes before those of later orders.
   assign orders_d = orders_q + 6'(order_valid && order_ready) - 6'(response_valid && response_ready);
   assign m_axis_response_tvalid = response_valid || session_response_valid;
   assign session_response_ready = m_axis_response_tready;
@@ -618,14 +619,15 @@ module ls_transfer_core
     drops_q <= chosen_drops_q;
   end
 
+  // Their reset ends before the first frame or order comes in.
   always_ff @(posedge clk_i) begin
-    if (!rst_nq[6]) begin
+    if (!rst_nq[1]) begin
       is_counted_q <= 1'b0;
       has_passed_q <= 1'b0;
       accepted_q <= '0;
       passed_q <= '0;
       orders_q <= '0;
-      is_idle_q <= 1'b1;
+      may_order_session_q <= 1'b1;
       records_q <= '0;
     end else begin
       // A barrier reads this three cycles after its command was taken in, and a frame is counted four cycles after its
@@ -635,8 +637,9 @@ module ls_transfer_core
       has_passed_q <= frame_passed_o;
       passed_q <= passed_q + 16'(has_passed_q);
       records_q <= records_q + 64'(is_recorded_q);
+      if (!session_response_valid) session_records_q <= records_q;
       orders_q <= orders_d;
-      is_idle_q <= orders_d == '0;
+      may_order_session_q <= orders_d == '0 && !session_response_valid;
     end
     if (!rst_nq[7]) counters_o <= '0;
     else for (int unsigned i = 0; i < TransferCounters; i++) counters_o[i] <= counters_o[i] + 64'(counts_q[i]);
@@ -649,6 +652,7 @@ module ls_transfer_core
     if (rst_ni) begin
       assert (!request_valid || (requests_ready && keys_ready && all_carried_ready)) else $error("a request was lost");
       assert (!issues || issues_ready) else $error("a request that goes on was lost");
+      assert (rst_nq[1] || !(window_valid || order_valid)) else $error("the counters are in reset");
       assert (!leaves_q || carried_valid) else $error("a request left without what it carries");
     end
 `endif

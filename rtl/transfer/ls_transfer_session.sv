@@ -7,19 +7,19 @@
 // Interface: requests in and out, ready/valid, in order; those that are not of a session pass at once. The keys of the
 // requests of sessions come in the same order by an input of their own, ready/valid, and may come before or after their
 // requests. left_valid_i is 1 in the cycle in which the oldest request of a session that went out leaves, with its
-// checksum, and with its result if it went to the store. The fields of a repetition are at left_* in the two cycles
-// before, too; it then has its reply in stored_*, and has gone on with the number after its own. An order of the host
-// waits until no request of a session is under way, and holds back those after it.
+// checksum, and with its result if it went to the store. The fields of a repetition are at left_* in the three cycles
+// before, too, with the number after its own; in the last of them its reply is in stored_*. An order of the host waits
+// until no request of a session is under way, and holds back those after it; it may be withdrawn.
 //
 // Requests of one session see each other: a request takes the next sequence number from the newest request of its
 // session among the last Recent ones, else from the table. A new request needs no more than that, so it goes to the
-// store before its checksum and the result of the one before are known. A repetition is compared when it leaves, after
-// the one that it repeats. The request before may turn out not to be executed: it has no place for its record or no
+// store before its checksum and the result of the one before are known. A repetition is compared at the end of its way,
+// after the one that it repeats has left. The request before may turn out not to be executed: it has no place for its record or no
 // lease, which is known when the store takes it, so the decision about the next one is made again; or the host has
 // claimed an account. While this is possible (may_forward_i), the next request of the session waits for the result.
 //
 // Latency: five cycles from the key to its request, one for other requests. Throughput: one request in each cycle, of
-// sessions one every three cycles; each has three beats.
+// sessions one every three cycles; each has at least three beats.
 // Contents: undefined after power-on; zero in simulation.
 
 module ls_transfer_session
@@ -54,7 +54,7 @@ module ls_transfer_session
     input logic left_valid_i,
     input replay_t left_replay_i,
     input logic left_writes_i,  // the request was executed: left_session_i is the session (but for token and claim)
-    input session_t left_session_i,  // always with sequence number and checksum of the request
+    input session_t left_session_i,  // always with the checksum of the request
     output logic stored_is_same_o,  // a repetition with the body of the request that was executed
     output code_e stored_code_o,
     output amount_t stored_amount_o,
@@ -71,6 +71,11 @@ module ls_transfer_session
 
   localparam int unsigned Reads = 4;  // requests of sessions that wait for their decision
   localparam int unsigned ReadBits = $clog2(Reads);
+
+  // See Recent.
+  if (Recent < UnderWay + Reads) begin : gen_too_few_recent
+    $fatal(1, "a request may find no request before it of its session");
+  end
 
   typedef enum logic [1:0] {
     StateIdle,
