@@ -16,6 +16,7 @@ delay of a wire. Usage: refine.py PLACED.json FILE.sdf REFINED.json
 """
 
 import collections
+import itertools
 import json
 import pathlib
 import re
@@ -31,20 +32,36 @@ PLACE = re.compile(r"X(\d+)/Y(\d+)/")
 UNIT_PS = 62
 # Inputs that have a wire of their own from the output next to them.
 DIRECT = {"FCI", "FXA", "FXB"}
-# A path counts as long if it has this part of the longest delay.
-LONG = 0.8
-# A path of less than this is never long.
-SHORT_PS = 8000
-# Weights of the other wires of a cell, and of the squares of wires on long paths, in the cost of a site. They choose
-# between sites with equal paths; the squares are smaller if a cell is between its neighbours, so both can come nearer.
+# A path of more than this is late.
+TARGET_PS = 7800
+# What a place costs: for each wire to other cells, the lateness of the longest path through it, in picoseconds, and its
+# square divided by this, so that the latest paths count most. The lengths of all wires, and the squares of those on
+# late paths, choose between places that are equal otherwise; the squares are smaller if a cell is between its
+# neighbours, so both can come nearer.
+SQUARED_PS = 500
 WIRE_WEIGHT = 0.002
-SQUARE_WEIGHT = 1e-4
-# A move must shorten a path by more than this. Sites that are tried for one unit; wires of one output whose length
-# counts.
-GAIN_PS = 8
-SITES_MAX = 1500
+SQUARE_WEIGHT = 1e-6
+# A move must lower the cost by more than this.
+GAIN = 2
+# Places around the neighbours of a cell that are tried, sites that are tried for one unit and for a group, and wires of
+# one output whose length counts.
+MARGIN = 3
+SITES_MAX = 200
+GROUP_SITES_MAX = 40
+MISSES_MAX = 6
 WIRES_MAX = 8
-ROUNDS_MAX = 30
+# Units of a group, and columns and rows between two of them.
+GROUP_MAX = 5
+GROUP_STEPS = 4
+# A net with more inputs does not join units to a group, nor keep its other cells from moving in the same round.
+FANOUT_MAX = 60
+ROUNDS_MAX = 40
+# Refining ends when this many rounds have not lowered the sum of all lateness by one part in a hundred.
+ROUNDS_WITHOUT_GAIN = 4
+# Wires of paths that would be late with so much more delay have squares, too.
+SQUARES_FROM_PS = 1500 - 6 * UNIT_PS
+# Places that are tried for a unit of a group, around the one that keeps the form of the group.
+AROUND = sorted(itertools.product(range(-2, 3), repeat=2), key=lambda at: abs(at[0]) + abs(at[1]))[:13]
 NEVER = paths.NEVER
 
 
@@ -55,12 +72,6 @@ def steps(distance):
 
 def wire_ps(first, second) -> int:
     return UNIT_PS * int(6 + steps(abs(first[0] - second[0])) + steps(abs(first[1] - second[1])))
-
-
-def wires_ps(place):
-    """Returns the delays of wires from a place to all places."""
-    across, along = np.abs(np.arange(COLUMNS) - place[0]), np.abs(np.arange(ROWS) - place[1])
-    return (UNIT_PS * (6 + steps(across)[:, None] + steps(along)[None, :])).astype(float)
 
 
 class Placement:
@@ -76,9 +87,7 @@ class Placement:
             if found := SITE.match(bel):
                 self.site[name] = ("ABCD".index(found[3]), int(found[5] or 0), found[4])
                 self.tiles[self.place[name]][self.site[name]] = name
-        self.is_logic = np.zeros((COLUMNS, ROWS), bool)
-        for place in self.tiles:
-            self.is_logic[place] = True
+        self.logic = set(self.tiles)  # tiles with look-up tables and registers
 
     def nets(self, name, port) -> tuple:
         return tuple(self.cells[name]["connections"].get(port, ()))
@@ -175,11 +184,20 @@ class Placement:
         for name in unit:
             del self.tiles[self.place[name]][self.site[name]]
 
-    def put(self, place, sites):
-        for name, (at, number, kind) in sites.items():
-            self.place[name], self.site[name] = place, (at, number, kind)
-            self.tiles[place][at, number, kind] = name
-            self.cells[name]["attributes"]["NEXTPNR_BEL"] = f"X{place[0]}/Y{place[1]}/SLICE{'ABCD'[at]}.{kind}{number}"
+    def put(self, sites):
+        """Puts cells on sites, which are places with sites in their tiles."""
+        for name, (place, site) in sites.items():
+            self.place[name], self.site[name] = place, site
+            self.tiles[place][site] = name
+
+    def where(self, cells) -> dict[str, tuple]:
+        return {name: (self.place[name], self.site[name]) for name in cells}
+
+    def write(self):
+        """Writes the sites into the design."""
+        for name, (at, number, kind) in self.site.items():
+            x, y = self.place[name]
+            self.cells[name]["attributes"]["NEXTPNR_BEL"] = f"X{x}/Y{y}/SLICE{'ABCD'[at]}.{kind}{number}"
 
 
 def cell_of(pin: str) -> str:
@@ -198,6 +216,7 @@ class Timing:
                 self.source[sink] = source
                 self.inputs[cell_of(sink)].append(sink)
         self.order = netlist.order()
+        self.rank = {pin: at for at, pin in enumerate(self.order)}
         self.arrival, self.at_input, self.tail = {}, {}, {}
 
     def wire(self, source: str, sink: str) -> int:
@@ -231,6 +250,10 @@ class Timing:
         """Returns the delay of the longest path through an input."""
         return self.at_input[sink] + self.tail[sink]
 
+    def lateness(self) -> int:
+        """Returns the sum of the lateness of the longest path to each input of a register."""
+        return sum(max(self.path(sink) - TARGET_PS, 0) for sink in self.netlist.setups if sink in self.source)
+
     def longest(self) -> dict[str, int]:
         """Returns the delay of the longest path through each cell."""
         longest = collections.defaultdict(int)
@@ -239,84 +262,208 @@ class Timing:
                 longest[name] = max(longest[name], self.path(sink))
         return longest
 
-
-def costs(timing: Timing, unit, long_ps: float):
-    """Returns the cost of each place for a unit, and the cells that it is connected with."""
-    placement, netlist = timing.placement, timing.netlist
-    before = np.full((COLUMNS, ROWS), float(NEVER))  # longest path to the unit
-    after = np.full((COLUMNS, ROWS), float(NEVER))  # and from it
-    whole = np.zeros((COLUMNS, ROWS))  # longest path that begins or ends in the unit
-    wires, squares = np.zeros((COLUMNS, ROWS)), np.zeros((COLUMNS, ROWS))
-    neighbours = set()
-    outputs = [pin for name in unit for pin in timing.outputs[name]]
-    is_logic = all(placement.is_table(name) for name in unit)
-    for sink in (sink for name in unit for sink in timing.inputs[name]):
-        source = timing.source[sink]
-        other = cell_of(source)
-        if other in unit or timing.arrival[source] < 0 or timing.tail[sink] < 0:
-            continue
-        neighbours.add(other)
-        delays = wires_ps(placement.place[other])
-        wires += delays
-        if timing.path(sink) > long_ps:
-            squares += delays**2
-        if is_logic:
-            before = np.maximum(before, timing.arrival[source] + delays + timing.tail[sink])
-        else:
-            whole = np.maximum(whole, timing.arrival[source] + delays + timing.tail[sink])
-    for source in outputs:
-        others = [sink for sink, _ in netlist.wires[source] if cell_of(sink) not in unit]
-        others = [sink for sink in others if timing.tail[sink] > 0 and timing.arrival[source] >= 0]
-        for at, sink in enumerate(others):
-            neighbours.add(cell_of(sink))
-            delays = wires_ps(placement.place[cell_of(sink)])
-            if at < WIRES_MAX:
-                wires += delays
-            if timing.path(sink) > long_ps:
-                squares += delays**2 / len(others)
-            if is_logic:
-                # `before` has the present path from the output on.
-                after = np.maximum(after, timing.tail[sink] + delays - timing.tail[source])
-            else:
-                whole = np.maximum(whole, timing.arrival[source] + delays + timing.tail[sink])
-    path = before + after if is_logic else whole
-    return path + WIRE_WEIGHT * wires + SQUARE_WEIGHT * squares, neighbours
+    def neighbours(self, cells) -> set[str]:
+        """Returns the cells whose delays change when these cells move."""
+        found = {cell_of(self.source[sink]) for name in cells for sink in self.inputs[name]}
+        for source in (source for name in cells for source in self.outputs[name]):
+            sinks = [sink for sink, _ in self.netlist.wires[source]]
+            found.update(cell_of(sink) for sink in sinks if len(sinks) <= FANOUT_MAX or self.path(sink) > TARGET_PS)
+        return found.difference(cells)
 
 
-def move(timing: Timing, unit, long_ps: float) -> set[str]:
-    """Moves a unit to the best free site, if that is better than its own. Returns the cells that it is connected with,
-    none if it stays."""
+def larger(first, second):
+    return second if first is None else np.maximum(first, second)
+
+
+class Group:
+    """Cells that move together, and what each place costs them. A place is that of the first cell."""
+
+    def __init__(self, timing: Timing, cells):
+        self.timing, self.cells, self.inside = timing, cells, set(cells)
+        self.place = timing.placement.place[cells[0]]
+        self.inputs = []  # input pin, output pin that drives it, and where that is
+        self.outputs = collections.defaultdict(dict)  # output pin: where its inputs are, and the longest delay from there
+        for name in cells:
+            for sink in timing.inputs[name]:
+                source = timing.source[sink]
+                if cell_of(source) not in self.inside and timing.arrival[source] >= 0:
+                    self.inputs.append((sink, source, self.seen(name, source)))
+            for source in self.sources(name):
+                for sink, _ in timing.netlist.wires[source]:
+                    if cell_of(sink) not in self.inside and timing.tail[sink] >= 0:
+                        point, ends = self.seen(name, sink), self.outputs[source]
+                        ends[point] = max(ends.get(point, 0), timing.tail[sink])
+        self.points = [point for *_, point in self.inputs] + [point for ends in self.outputs.values() for point in ends]
+
+    def seen(self, name, pin) -> tuple[int, int]:
+        """Returns the place of a pin's cell, moved by the way from `name` to the first cell of the group."""
+        place = self.timing.placement.place
+        (x, y), own = place[cell_of(pin)], place[name]
+        return x - own[0] + self.place[0], y - own[1] + self.place[1]
+
+    def sources(self, name) -> list[str]:
+        return [source for source in self.timing.outputs[name] if self.timing.arrival[source] >= 0]
+
+    def window(self):
+        """Returns the columns and rows in which a move may be useful."""
+        xs, ys = zip(self.place, *self.points, strict=True)
+        return (
+            np.arange(max(min(xs) - MARGIN, 0), min(max(xs) + MARGIN + 1, COLUMNS)),
+            np.arange(max(min(ys) - MARGIN, 0), min(max(ys) + MARGIN + 1, ROWS)),
+        )
+
+    def costs(self, columns, rows):
+        """Returns the cost of all places in these columns and rows."""
+        timing, netlist = self.timing, self.timing.netlist
+        delays = {
+            point: UNIT_PS * (6.0 + steps(np.abs(columns - point[0]))[:, None] + steps(np.abs(rows - point[1]))[None, :])
+            for point in self.points
+        }
+        # Delays of the longest paths to the pins of the group, and from them.
+        at_input = {sink: timing.arrival[source] + delays[point] for sink, source, point in self.inputs}
+        arrival, tail = {}, {}
+        sources = sorted((source for name in self.cells for source in self.sources(name)), key=timing.rank.__getitem__)
+        before = collections.defaultdict(list)
+        for sink in (sink for name in self.cells for sink in timing.inputs[name]):
+            for source, cell in netlist.cells.get(sink, ()):
+                before[source].append((sink, cell))
+        own = {source: [sink for sink, _ in netlist.wires[source] if cell_of(sink) in self.inside] for source in sources}
+        for source in sources:
+            longest = netlist.starts.get(source)
+            for sink, cell in before[source]:
+                if sink in at_input:
+                    longest = larger(longest, at_input[sink] + cell)
+            arrival[source] = NEVER if longest is None else longest
+            for sink in own[source]:
+                at_input[sink] = arrival[source] + timing.wire(source, sink)
+
+        def from_input(sink):
+            longest = netlist.setups.get(sink)
+            for source, cell in netlist.cells.get(sink, ()):
+                if tail.get(source) is not None:
+                    longest = larger(longest, tail[source] + cell)
+            return longest
+
+        for source in reversed(sources):
+            longest = None
+            for point, end in self.outputs[source].items():
+                longest = larger(longest, end + delays[point])
+            for sink in own[source]:
+                if (end := from_input(sink)) is not None:
+                    longest = larger(longest, end + timing.wire(source, sink))
+            tail[source] = longest
+
+        late, wires, squares = (np.zeros((len(columns), len(rows))) for _ in range(3))
+        for sink, _, point in self.inputs:
+            if (end := from_input(sink)) is not None:
+                late += cost_of(at_input[sink] + end)
+                wires += delays[point]
+                if timing.path(sink) > TARGET_PS:
+                    squares += delays[point] ** 2
+        for source, ends in self.outputs.items():
+            for point, end in ends.items():
+                late += cost_of(arrival[source] + delays[point] + end)
+                if timing.arrival[source] + end > TARGET_PS - SQUARES_FROM_PS:
+                    squares += delays[point] ** 2 / len(ends)
+            wires += sum(delays[point] for point in [*ends][:WIRES_MAX])
+        return late + WIRE_WEIGHT * wires + SQUARE_WEIGHT * squares
+
+
+def cost_of(path):
+    late = np.maximum(path - TARGET_PS, 0)
+    return late + late**2 / SQUARED_PS
+
+
+def move(timing: Timing, units) -> bool:
+    """Moves units, which stay together, to the best free sites, if these are better than their own."""
     placement = timing.placement
-    cost, neighbours = costs(timing, unit, long_ps)
-    place, sites = placement.place[unit[0]], {name: placement.site[name] for name in unit}
-    places = np.argwhere((cost < cost[place] - GAIN_PS) & placement.is_logic)
-    places = places[np.argsort(cost[places[:, 0], places[:, 1]], kind="stable")][:SITES_MAX]
-    placement.take(unit)
-    for better in (tuple(map(int, place)) for place in places):
-        if found := placement.sites(better, unit):
-            placement.put(better, found)
-            return neighbours
-    placement.put(place, sites)
-    return set()
+    cells = [name for unit in units for name in unit]
+    group = Group(timing, cells)
+    if not group.points:
+        return False
+    columns, rows = group.window()
+    costs = group.costs(columns, rows)
+    here = costs[group.place[0] - columns[0], group.place[1] - rows[0]]
+    better = np.argwhere(costs < here - GAIN)
+    order = np.argsort(costs[better[:, 0], better[:, 1]], kind="stable")
+    alone, before, misses = len(units) == 1, placement.where(cells), 0
+    placement.take(cells)
+    for column, row in better[order[: SITES_MAX if alone else GROUP_SITES_MAX]]:
+        across, along = int(columns[column]) - group.place[0], int(rows[row]) - group.place[1]
+        taken = []
+        for unit in units:
+            x, y = before[unit[0]][0]
+            for to in ((x + across + a, y + along + b) for a, b in (AROUND[:1] if alone else AROUND)):
+                if to in placement.logic and (sites := placement.sites(to, unit)):
+                    placement.put({name: (to, site) for name, site in sites.items()})
+                    taken += unit
+                    break
+            else:
+                break
+        if len(taken) == len(cells):
+            # A group may have lost its form, because not all of its sites were free.
+            now = (np.array([at]) for at in placement.place[cells[0]])
+            if alone or Group(timing, cells).costs(*now)[0, 0] < here - GAIN:
+                return True
+            misses += 1
+        placement.take(taken)
+        placement.place.update({name: place for name, (place, _) in before.items()})
+        placement.site.update({name: site for name, (_, site) in before.items()})
+        if misses > MISSES_MAX:
+            break
+    placement.put(before)
+    return False
+
+
+def grow(timing: Timing, unit, unit_of, settled) -> list[tuple[str, ...]]:
+    """Returns a unit and units near it that late paths join with it."""
+    group, waiting = [unit], list(unit)
+    place = timing.placement.place
+    while waiting:
+        name = waiting.pop(0)
+        near = [(timing.path(sink), cell_of(timing.source[sink])) for sink in timing.inputs[name]]
+        for sinks in (timing.netlist.wires[source] for source in timing.outputs[name]):
+            if len(sinks) <= FANOUT_MAX:
+                near += [(timing.path(sink), cell_of(sink)) for sink, _ in sinks]
+        for path, other in sorted(near, reverse=True):
+            steps_between = sum(abs(a - b) for a, b in zip(place[name], place[other], strict=True))
+            joined = unit_of.get(other)
+            if path > TARGET_PS and joined and joined not in group and steps_between <= GROUP_STEPS:
+                if len(group) < GROUP_MAX and settled.isdisjoint(joined):
+                    group.append(joined)
+                    waiting += joined
+    return group
 
 
 def refine(timing: Timing) -> list[int]:
-    """Moves units until their moves shorten nothing. Returns the longest delay before each round, and after the last."""
-    units = timing.placement.units()
-    history = []
-    for _ in range(ROUNDS_MAX):
-        history.append(timing.update())
-        long_ps = max(LONG * history[-1], SHORT_PS)
+    """Moves units, in every second round groups of them, until this helps no more, and leaves the best placement.
+    Returns the longest delay before each round, and at the end."""
+    placement = timing.placement
+    units = placement.units()
+    unit_of = {name: unit for unit in units for name in unit}
+    movable = [name for unit in units for name in unit]
+    history, lateness = [timing.update()], [timing.lateness()]
+    best = placement.where(movable)
+    for number in range(ROUNDS_MAX):
         longest = timing.longest()
         late = [(max(longest[name] for name in unit), unit) for unit in units]
-        # The delays around a unit that has moved are not known until the next round.
-        settled, moves = set(), 0
-        for _, unit in sorted((item for item in late if item[0] > long_ps), reverse=True):
-            if settled.isdisjoint(unit) and (neighbours := move(timing, unit, long_ps)):
-                settled |= neighbours | set(unit)
-                moves += 1
-        if not moves:
+        # The delays around units that have moved are not known until the next round.
+        settled = set()
+        for _, unit in sorted((item for item in late if item[0] > TARGET_PS), reverse=True):
+            if settled.isdisjoint(unit):
+                group = grow(timing, unit, unit_of, settled) if number % 2 else [unit]
+                if (number % 2 == 0 or len(group) > 1) and move(timing, group):
+                    cells = [name for joined in group for name in joined]
+                    settled.update(cells, timing.neighbours(cells))
+        history.append(timing.update())
+        lateness.append(timing.lateness())
+        if lateness[-1] < min(lateness[:-1]):
+            best = placement.where(movable)
+        if not lateness[-1] or min(lateness[-ROUNDS_WITHOUT_GAIN:]) > 0.99 * min(lateness[:-ROUNDS_WITHOUT_GAIN], default=np.inf):
             break
+    placement.take(movable)
+    placement.put(best)
+    placement.write()
     return [*history, timing.update()]
 
 
@@ -327,7 +474,7 @@ def refine_file(placed: pathlib.Path, sdf: pathlib.Path, refined: pathlib.Path) 
         netlist = paths.Netlist(lines)
     history = refine(Timing(netlist, Placement(design)))
     refined.write_text(json.dumps(design))
-    return f"the longest path had {history[0]} ps, and has {history[-1]} ps after {len(history) - 1} rounds"
+    return f"the longest path had {history[0]} ps, and has {history[-1]} ps after {len(history) - 2} rounds"
 
 
 if __name__ == "__main__":

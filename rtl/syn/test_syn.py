@@ -406,7 +406,7 @@ def test_cells_do_not_go_where_their_kind_cannot_be():
             design.table(f"full{name}{number}", f"X30/Y20/SLICE{name}.K{number}", [])
     design.cell("carry", "TRELLIS_COMB", "X30/Y20/SLICED.K0", {}, ["F"], MODE="CCU2")
     history = refine.refine(design.timing())
-    assert history == [history[0], history[0]]
+    assert set(history) == {history[0]}
     assert site_of(design, "table") == "X90/Y80/SLICEA.K0"
 
 
