@@ -72,8 +72,8 @@ module ls_transfer_commands_proof
   // ---- reference: commands that were taken in, oldest last, and the one that took effect in the last cycle ----
 
   logic is_first_q = 1'b1;
-  logic was_reset_q, take, holds, leaves, valid1_q, valid2_q, valid3_q;
-  command_t command1_q, command2_q, command3_q;
+  logic was_reset_q, take, holds, leaves, valid1_q, valid2_q, valid3_q, valid4_q;
+  command_t command1_q, command2_q, command3_q, command4_q;
   last_t last_q;
   assign take = valid_i && ready;
   assign holds = valid2_q && (is_order(command2_q) || command2_q.op == CommandTransferSession);
@@ -88,8 +88,11 @@ module ls_transfer_commands_proof
       valid1_q <= 1'b0;
       valid2_q <= 1'b0;
       valid3_q <= 1'b0;
+      valid4_q <= 1'b0;
       last_q <= '0;
     end else begin
+      valid4_q <= valid3_q;
+      command4_q <= command3_q;
       valid3_q <= valid2_q && !holds;
       command3_q <= command2_q;
       if (holds) begin
@@ -115,8 +118,8 @@ module ls_transfer_commands_proof
 
   command_t c, o;
   logic v;
-  assign c = command3_q;
-  assign v = valid3_q;
+  assign c = command4_q;
+  assign v = valid4_q;
   assign o = command2_q;
 
   always_comb begin
@@ -182,9 +185,9 @@ module ls_transfer_commands_proof
   // Relations that make the induction possible.
   always_comb begin
     if (!is_first_q) begin
-      if (was_reset_q) assert (!valid1_q && !valid2_q && !valid3_q);
+      if (was_reset_q) assert (!valid1_q && !valid2_q && !valid3_q && !valid4_q);
       assert (u_dut.valid_q == valid1_q && u_dut.holds_q == holds && (u_dut.clears_last_q || u_dut.last_q == last_q));
-      if (u_dut.clears_last_q) assert (last_q == '0 && !u_dut.order_valid_o && !u_dut.select_q.last);
+      if (u_dut.clears_last_q) assert (last_q == '0 && !u_dut.order_valid_o && !u_dut.is_last_q);
       if (valid1_q) begin
         assert (u_dut.command_q == command1_q);
         assert (u_dut.kind_q.is_order == is_order(command1_q));
@@ -196,30 +199,33 @@ module ls_transfer_commands_proof
         assert (u_dut.kind_q.is_barrier == (command1_q.op == CommandBarrier));
       end
       if (valid2_q) assert (u_dut.selected_q == o && u_dut.is_fill_q == (o.op == CommandTransferFill));
-      assert (u_dut.select_q.last == (valid2_q && o.op == CommandTransferLast));
-      assert (u_dut.select_q.barrier == (valid2_q && o.op == CommandBarrier));
-      assert (u_dut.select_q.lease_until_ns == writes(valid2_q, o, RegisterTransferLeaseUntilNs));
-      assert (u_dut.select_q.key == writes(valid2_q, o, RegisterTransferKey));
-      assert (u_dut.select_q.mode == writes(valid2_q, o, RegisterTransferMode));
-      assert (u_dut.select_q.paper_format == writes(valid2_q, o, RegisterTransferPaperFormat));
-      assert (u_dut.select_q.require_signature == writes(valid2_q, o, RegisterTransferRequireSignature));
-      assert (u_dut.select_q.sessions == writes(valid2_q, o, RegisterTransferSessions));
-      assert (u_dut.select_q.issuers == writes(valid2_q, o, RegisterTransferIssuers));
+      assert (u_dut.is_last_q == (valid2_q && o.op == CommandTransferLast));
+      assert (u_dut.is_barrier_q == (valid2_q && o.op == CommandBarrier));
+      assert (u_dut.is_register_q ==
+              (valid2_q && o.op == CommandRegister && o.index[31:RegisterIndexBits] == '0));
+      if (valid3_q) assert (u_dut.written_q == command3_q.value);
+      assert (u_dut.select_q.lease_until_ns == writes(valid3_q, command3_q, RegisterTransferLeaseUntilNs));
+      assert (u_dut.select_q.key == writes(valid3_q, command3_q, RegisterTransferKey));
+      assert (u_dut.select_q.mode == writes(valid3_q, command3_q, RegisterTransferMode));
+      assert (u_dut.select_q.paper_format == writes(valid3_q, command3_q, RegisterTransferPaperFormat));
+      assert (u_dut.select_q.require_signature == writes(valid3_q, command3_q, RegisterTransferRequireSignature));
+      assert (u_dut.select_q.sessions == writes(valid3_q, command3_q, RegisterTransferSessions));
+      assert (u_dut.select_q.issuers == writes(valid3_q, command3_q, RegisterTransferIssuers));
       for (int unsigned i = 0; i < RegisterTransferIssuerCount; i++) begin
-        assert (u_dut.select_q.issuer[i] == writes(valid2_q, o, RegisterTransferIssuer + i));
+        assert (u_dut.select_q.issuer[i] == writes(valid3_q, command3_q, RegisterTransferIssuer + i));
       end
-      assert (u_dut.u_endpoint.select_q.mac == writes(valid2_q, o, RegisterMac));
-      assert (u_dut.u_endpoint.select_q.loopback == writes(valid2_q, o, RegisterLoopback));
-      assert (u_dut.u_endpoint.select_q.v4_own == writes(valid2_q, o, RegisterV4Own));
-      assert (u_dut.u_endpoint.select_q.v4_answered == writes(valid2_q, o, RegisterV4Answered));
-      assert (u_dut.u_endpoint.select_q.v6_own == writes(valid2_q, o, RegisterV6Own));
-      assert (u_dut.u_endpoint.select_q.v6_answered == writes(valid2_q, o, RegisterV6Answered));
-      assert (u_dut.u_endpoint.select_q.port == writes(valid2_q, o, RegisterTransferPort));
+      assert (u_dut.u_endpoint.select_q.mac == writes(valid3_q, command3_q, RegisterMac));
+      assert (u_dut.u_endpoint.select_q.loopback == writes(valid3_q, command3_q, RegisterLoopback));
+      assert (u_dut.u_endpoint.select_q.v4_own == writes(valid3_q, command3_q, RegisterV4Own));
+      assert (u_dut.u_endpoint.select_q.v4_answered == writes(valid3_q, command3_q, RegisterV4Answered));
+      assert (u_dut.u_endpoint.select_q.v6_own == writes(valid3_q, command3_q, RegisterV6Own));
+      assert (u_dut.u_endpoint.select_q.v6_answered == writes(valid3_q, command3_q, RegisterV6Answered));
+      assert (u_dut.u_endpoint.select_q.port == writes(valid3_q, command3_q, RegisterTransferPort));
       for (int unsigned i = 0; i < RegisterV4Count; i++) begin
-        assert (u_dut.u_endpoint.select_q.v4[i] == writes(valid2_q, o, RegisterV4 + i));
+        assert (u_dut.u_endpoint.select_q.v4[i] == writes(valid3_q, command3_q, RegisterV4 + i));
       end
       for (int unsigned i = 0; i < RegisterV6Count; i++) begin
-        assert (u_dut.u_endpoint.select_q.v6[i] == writes(valid2_q, o, RegisterV6 + i));
+        assert (u_dut.u_endpoint.select_q.v6[i] == writes(valid3_q, command3_q, RegisterV6 + i));
       end
     end
   end

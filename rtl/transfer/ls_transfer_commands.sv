@@ -4,9 +4,9 @@
 // barriers. Commands of other services are ignored.
 //
 // Interface: s_command takes a command of 64 bytes; it waits for an earlier barrier, and until an earlier order was
-// taken, so that there is one order in two cycles at most. Commands take effect in order; registers change three cycles
-// after the command was taken in: a command is registered with its kind, then with one bit for each thing that it may
-// change, and these bits alone enable the registers, which are all over the chip.
+// taken, so that there is one order in two cycles at most. Commands take effect in order; registers change four cycles
+// after the command was taken in: a command is registered with its kind, then for its turn, and its value then with one
+// bit for each register that it may change; these bits alone enable the registers, which are all over the chip.
 // barrier_o is the index of the last completed barrier; accepted_i and passed_i count frames.
 
 module ls_transfer_commands
@@ -54,10 +54,8 @@ module ls_transfer_commands
     logic is_barrier;
   } kind_t;
 
-  // What the command changes, except orders; at most one bit is 1.
+  // The register that a command changes, except those of the endpoint; at most one bit is 1.
   typedef struct packed {
-    logic last;
-    logic barrier;
     logic lease_until_ns;
     logic key;
     logic mode;
@@ -68,21 +66,22 @@ module ls_transfer_commands
     logic [RegisterTransferIssuerCount-1:0] issuer;
   } select_t;
 
-  logic runs_q, valid_q, barrier_pending, is_next, is_register;
+  logic runs_q, valid_q, barrier_pending, is_next;
   command_t command_q, selected_q;
   kind_t kind_q;
   select_t select, select_q;
   logic is_fill_q;  // the order is `transfer_fill`
+  logic is_last_q, is_barrier_q, is_register_q;  // what selected_q is, for one cycle
   logic holds_q;  // an order waits in the second stage until it is taken, and nothing moves meanwhile
   last_t last_q;
   logic clears_last_q;
   logic [RegisterIndexBits-1:0] index;
-  logic [255:0] value;
+  logic [255:0] value, written_q;
 
   assign value = selected_q.value;
   // A barrier may still be in one of the two stages, so a command after it waits until it is pending or complete.
   assign s_command_ready_o = runs_q && !holds_q && !barrier_pending && !(valid_q && kind_q.is_barrier) &&
-                             !select_q.barrier;
+                             !is_barrier_q;
 
   always_ff @(posedge clk_i) begin
     runs_q <= rst_ni;  // during the reset, no command is taken
@@ -105,31 +104,34 @@ module ls_transfer_commands
   // ---- selection ----
 
   assign is_next = valid_q && !holds_q;
-  assign index = command_q.index[RegisterIndexBits-1:0];
-  assign is_register = is_next && kind_q.is_register;
+  assign index = selected_q.index[RegisterIndexBits-1:0];
 
   always_comb begin
-    select.last = is_next && kind_q.is_last;
-    select.barrier = is_next && kind_q.is_barrier;
-    select.lease_until_ns = is_register && index == RegisterIndexBits'(RegisterTransferLeaseUntilNs);
-    select.key = is_register && index == RegisterIndexBits'(RegisterTransferKey);
-    select.mode = is_register && index == RegisterIndexBits'(RegisterTransferMode);
-    select.paper_format = is_register && index == RegisterIndexBits'(RegisterTransferPaperFormat);
-    select.require_signature = is_register && index == RegisterIndexBits'(RegisterTransferRequireSignature);
-    select.sessions = is_register && index == RegisterIndexBits'(RegisterTransferSessions);
-    select.issuers = is_register && index == RegisterIndexBits'(RegisterTransferIssuers);
+    select.lease_until_ns = is_register_q && index == RegisterIndexBits'(RegisterTransferLeaseUntilNs);
+    select.key = is_register_q && index == RegisterIndexBits'(RegisterTransferKey);
+    select.mode = is_register_q && index == RegisterIndexBits'(RegisterTransferMode);
+    select.paper_format = is_register_q && index == RegisterIndexBits'(RegisterTransferPaperFormat);
+    select.require_signature = is_register_q && index == RegisterIndexBits'(RegisterTransferRequireSignature);
+    select.sessions = is_register_q && index == RegisterIndexBits'(RegisterTransferSessions);
+    select.issuers = is_register_q && index == RegisterIndexBits'(RegisterTransferIssuers);
     for (int unsigned i = 0; i < RegisterTransferIssuerCount; i++) begin
-      select.issuer[i] = is_register && index == RegisterIndexBits'(RegisterTransferIssuer + i);
+      select.issuer[i] = is_register_q && index == RegisterIndexBits'(RegisterTransferIssuer + i);
     end
   end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
+      is_last_q <= 1'b0;
+      is_barrier_q <= 1'b0;
+      is_register_q <= 1'b0;
       select_q <= '0;
       order_valid_o <= 1'b0;
       session_order_valid_o <= 1'b0;
       holds_q <= 1'b0;
     end else begin
+      is_last_q <= is_next && kind_q.is_last;
+      is_barrier_q <= is_next && kind_q.is_barrier;
+      is_register_q <= is_next && kind_q.is_register;
       select_q <= select;
       if (holds_q) begin
         if (order_ready_i) order_valid_o <= 1'b0;
@@ -148,6 +150,7 @@ module ls_transfer_commands
       selected_q <= command_q;
       is_fill_q  <= kind_q.is_fill;
     end
+    written_q <= value;
   end
 
   // ---- orders ----
@@ -185,7 +188,7 @@ module ls_transfer_commands
     clears_last_q <= rst_ni && order_valid_o && order_ready_i && is_fill_q;
     if (!rst_ni || clears_last_q) begin
       last_q <= '0;
-    end else if (select_q.last) begin
+    end else if (is_last_q) begin
       last_q.number <= value[31:0];
       last_q.amount <= value[63:32];
       last_q.reply <= value[95:64];
@@ -202,7 +205,7 @@ module ls_transfer_commands
     if (!rst_ni) is_linked_q <= 1'b0;
     else if (order_valid_o && order_ready_i) is_linked_q <= order_o.linked;
     if (rst_ni && is_linked_q) begin
-      assert (!session_order_valid_o && !select_q.barrier) else $error("another command between linked orders");
+      assert (!session_order_valid_o && !is_barrier_q) else $error("another command between linked orders");
     end
   end
 `endif
@@ -219,19 +222,19 @@ module ls_transfer_commands
       control_o.require_signature <= 1'b1;
       control_o.paper_format <= 1'b0;
     end else begin
-      if (select_q.lease_until_ns) control_o.lease_until_ns <= value[RegisterTransferLeaseUntilNsBits-1:0];
-      if (select_q.mode) control_o.mode <= value[RegisterTransferModeBits-1:0];
-      if (select_q.sessions) control_o.sessions <= value[RegisterTransferSessionsBits-1:0];
-      if (select_q.issuers) control_o.issuers <= value[RegisterTransferIssuersBits-1:0];
-      if (select_q.require_signature) control_o.require_signature <= value[0];
-      if (select_q.paper_format) control_o.paper_format <= value[0];
+      if (select_q.lease_until_ns) control_o.lease_until_ns <= written_q[RegisterTransferLeaseUntilNsBits-1:0];
+      if (select_q.mode) control_o.mode <= written_q[RegisterTransferModeBits-1:0];
+      if (select_q.sessions) control_o.sessions <= written_q[RegisterTransferSessionsBits-1:0];
+      if (select_q.issuers) control_o.issuers <= written_q[RegisterTransferIssuersBits-1:0];
+      if (select_q.require_signature) control_o.require_signature <= written_q[0];
+      if (select_q.paper_format) control_o.paper_format <= written_q[0];
     end
   end
 
   always_ff @(posedge clk_i) begin
-    if (select_q.key) control_o.key <= value[RegisterTransferKeyBits-1:0];
+    if (select_q.key) control_o.key <= written_q[RegisterTransferKeyBits-1:0];
     for (int unsigned i = 0; i < RegisterTransferIssuerCount; i++) begin
-      if (select_q.issuer[i]) control_o.issuer[i] <= range_t'(value);
+      if (select_q.issuer[i]) control_o.issuer[i] <= range_t'(written_q);
     end
   end
 
@@ -240,9 +243,9 @@ module ls_transfer_commands
   ) u_endpoint (
       .clk_i,
       .rst_ni,
-      .select_i(is_register),
+      .select_i(is_register_q),
       .index_i(index),
-      .value_i(value[RegisterV6Bits-1:0]),
+      .value_i(written_q[RegisterV6Bits-1:0]),
       .endpoint_o
   );
 
@@ -251,7 +254,7 @@ module ls_transfer_commands
   ls_barrier u_barrier (
       .clk_i,
       .rst_ni,
-      .set_i(select_q.barrier),
+      .set_i(is_barrier_q),
       .index_i(selected_q.index),
       .accepted_i,
       .passed_i,

@@ -440,10 +440,12 @@ module ls_transfer_core
     end
   end
 
-  // A repetition comes with the next number of its session. It waits for cycles in which its checksum is compared, so
-  // this is its own number.
-  logic [63:0] own_sequence_q;
-  always_ff @(posedge clk_i) own_sequence_q <= issued.about.session_sequence - 1'b1;
+  // A repetition comes with the next number of its session. When it has waited, own_sequence_q is its own number.
+  logic [63:0] next_sequence_q, own_sequence_q;
+  always_ff @(posedge clk_i) begin
+    next_sequence_q <= issued.about.session_sequence;
+    own_sequence_q <= next_sequence_q - 1'b1;
+  end
   always_comb begin
     repeated = issued.about;
     if (stored_is_same) begin

@@ -33,6 +33,8 @@ module ls_transfer_execute
     input logic [CellBits-1:0] source_i,
     // Valid in the first cycle of the slot only (phase_i = 1).
     input logic destination_found_i,  // 0 for all commands but TRANSFER
+    // Operations on one account have it as source and destination, because ISSUE adds on the destination's side. If the
+    // destination of a TRANSFER was not found, any cell.
     input logic [CellBits-1:0] destination_i,
 
     // The outcome of the slot, stable for two cycles.
@@ -93,8 +95,7 @@ module ls_transfer_execute
     destination_port_write_q <= rst_ni && !phase_i && destination_write;
     if (phase_i) begin
       source_port_q <= source_i;
-      // Operations on one account read it at both ports, because ISSUE adds on the destination's side.
-      destination_port_q <= destination_found_i ? destination_i : source_i;
+      destination_port_q <= destination_i;
       destination_found_q <= destination_found_i;
     end else begin
       source_port_q <= operand_q.source;
@@ -150,6 +151,14 @@ module ls_transfer_execute
     destination_d = newest(destination_from_q, destination_read);
   end
 
+  // Sums of three amounts are computed in two halves at once: the high half for each carry from the low half, of which
+  // the low half then chooses one. Each half has two more bits than its terms.
+  localparam int unsigned LowBits = AmountBits / 2;
+  localparam int unsigned HighBits = AmountBits - LowBits;
+  localparam int unsigned MaxCarry = 2;
+  typedef logic [LowBits+1:0] low_t;
+  typedef logic [HighBits+1:0] high_t;
+
   // What an operation needs, apart from the cells.
   typedef struct packed {
     logic is_operation;
@@ -177,12 +186,9 @@ module ls_transfer_execute
     logic is_last_blank;
     logic claims;
     logic releases;
-    // A balance that the reply cannot express, as a comparison with the balance before: the least balance of the source
-    // of a TRANSFER that leaves such a one, and the largest one of the destination that does not become such a one;
-    // negative if there is none.
-    logic [AmountBits:0] least;
-    logic [AmountBits:0] largest;
     logic is_paper;
+    logic is_beyond_paper;  // the amount is larger than any balance that the paper's format can express
+    high_t [MaxCarry:0] highs;  // the high half of the amount plus 0, 1 and 2
   } decoded_t;
 
   decoded_t decoded_q;
@@ -206,6 +212,7 @@ module ls_transfer_execute
     decoded.is_freeze = asked.command == CommandFreeze;
     decoded.is_unfreeze = asked.command == CommandUnfreeze;
     decoded.reads = decoded.is_known && decoded.is_reading;
+    decoded.is_beyond_paper = asked.amount[AmountBits-1:PaperBits] != '0;
     decoded.code = CodeDone;
     if (work.slot.is_busy) decoded.code = CodeBusy;
     else if (asked.refused != CodeDone) decoded.code = asked.refused;
@@ -217,7 +224,7 @@ module ls_transfer_execute
       end
     end else if (!decoded.is_create) decoded.code = CodeUnknownAccount;
     else if (!work.is_new) begin
-      decoded.code = asked.is_paper && asked.amount[AmountBits-1:PaperBits] != '0 ? CodeOverflow : CodeStoreFull;
+      decoded.code = asked.is_paper && decoded.is_beyond_paper ? CodeOverflow : CodeStoreFull;
     end
     decoded.is_refused = decoded.code != CodeDone;
     decoded.may_freeze = is_checked && !decoded.is_refused && (decoded.is_issue || decoded.is_transfer);
@@ -227,8 +234,7 @@ module ls_transfer_execute
     decoded.is_last_blank = decoded.is_blank ||
         (work.slot.is_order && work.slot.kind == OrderPut && !work.found);
     decoded.is_paper = asked.is_paper;
-    decoded.least = (AmountBits + 1)'(asked.amount) + (AmountBits + 1)'(PaperLimit) + 1'b1;
-    decoded.largest = (AmountBits + 1)'(PaperLimit) - (AmountBits + 1)'(asked.amount);
+    for (int unsigned i = 0; i <= MaxCarry; i++) decoded.highs[i] = high_t'(asked.amount >> LowBits) + high_t'(i);
     decoded.claims = work.slot.is_order && work.slot.kind == OrderClaim;
     decoded.releases = work.slot.is_order && work.slot.kind == OrderRelease;
     decoded.stores = 1'b0;
@@ -298,28 +304,43 @@ module ls_transfer_execute
   logic unused_operation;
   amount_t sum, left;
   // total: what the destination will have, with what is held for it. rest: what is left of the source without what is
-  // held; negative if the funds do not suffice. Each is one expression of three terms, so that synthesis uses one carry
-  // chain and not two. If more is held than the balance, which the host must not write, no payment is possible; the XDP
-  // program wraps.
-  logic [AmountBits+1:0] total, rest;
-  logic [AmountBits+1:0] over_least, below_largest;  // negative: the source is below, the destination above
+  // held; negative if the funds do not suffice. If more is held than the balance, which the host must not write, no
+  // payment is possible; the XDP program wraps.
+  low_t total_low, rest_low;
+  high_t held_total, held_rest;  // high halves, without the amount
+  high_t [MaxCarry:0] totals, rests;  // by the carry from the low half
+  logic [1:0] carry, borrow;
+  // Of the paper's format: the low bits of the source are less than the amount, those of the destination exceed the
+  // format with it.
+  logic [PaperBits:0] paper_rest, paper_total;
   logic unused_sums;
   amount_t credit_d, credit_q;  // refusals of numbered requests that may still be recorded
   logic is_operation, is_numbered, is_known, is_changing, is_reading, is_frozen, is_claimed, is_answered, is_stale;
   logic is_same_body, is_insufficient, is_left_over, is_large, is_plain, is_refusal, is_settled, has_credit, keeps;
-  logic is_short, is_over, is_failing, executes, spends, spends_failed;
+  logic is_short, is_over, is_too_large, is_failing, executes, spends, spends_failed;
   code_e early, failing_code, repeated_code;
+  logic [AmountBits-PaperBits-1:0] source_high;  // above the paper's format
 
   assign operation = operand_q.slot.operation;
   assign unused_operation = &{1'b0, operation, operand_q.is_same_account};
   assign sum = destination_q.balance + operation.amount;
-  assign total = (AmountBits + 2)'(destination_q.balance) + (AmountBits + 2)'(operation.amount) +
-      (AmountBits + 2)'(destination_q.held_in);
-  assign rest = (AmountBits + 2)'(source_q.balance) - (AmountBits + 2)'(source_q.held_out) -
-      (AmountBits + 2)'(operation.amount);
-  assign over_least = (AmountBits + 2)'(source_q.balance) - (AmountBits + 2)'(decoded_q.least);
-  assign below_largest = {decoded_q.largest[AmountBits], decoded_q.largest} - (AmountBits + 2)'(destination_q.balance);
-  assign unused_sums = &{1'b0, total, rest, over_least, below_largest};
+  assign total_low = low_t'(destination_q.balance[LowBits-1:0]) + low_t'(destination_q.held_in[LowBits-1:0]) +
+      low_t'(operation.amount[LowBits-1:0]);
+  assign rest_low = low_t'(source_q.balance[LowBits-1:0]) - low_t'(source_q.held_out[LowBits-1:0]) -
+      low_t'(operation.amount[LowBits-1:0]);
+  assign held_total = high_t'(destination_q.balance >> LowBits) + high_t'(destination_q.held_in >> LowBits);
+  assign held_rest = high_t'(source_q.balance >> LowBits) - high_t'(source_q.held_out >> LowBits);
+  for (genvar i = 0; i <= int'(MaxCarry); i++) begin : gen_carry
+    assign totals[i] = held_total + decoded_q.highs[i];
+    assign rests[i]  = held_rest - decoded_q.highs[i];
+  end
+  assign carry = total_low[LowBits+1:LowBits];
+  assign borrow = -rest_low[LowBits+1:LowBits];
+  assign paper_total = (PaperBits + 1)'(destination_q.balance[PaperBits-1:0]) +
+      (PaperBits + 1)'(operation.amount[PaperBits-1:0]);
+  assign paper_rest = (PaperBits + 1)'(source_q.balance[PaperBits-1:0]) -
+      (PaperBits + 1)'(operation.amount[PaperBits-1:0]);
+  assign unused_sums = &{1'b0, total_low, rest_low, totals, rests, paper_total, paper_rest};
   assign left = source_q.balance - operation.amount;
 
   assign is_operation = decoded_q.is_operation;
@@ -360,13 +381,17 @@ module ls_transfer_execute
 
     // The sums refuse the operation: it is a TRANSFER of more than the source may pay, or one that leaves a balance that
     // the format of the reply cannot express (is_short), or the balance of the destination would be too large (is_over).
-    is_insufficient = rest[AmountBits+1];
-    is_left_over = decoded_q.is_paper && !over_least[AmountBits+1];
+    // An amount that exceeds the format itself is refused for the destination.
+    is_insufficient = rests[borrow][HighBits+1];
+    source_high = source_q.balance[AmountBits-1:PaperBits];
+    is_left_over = decoded_q.is_paper && (source_high > 1 || (source_high == 1 && !paper_rest[PaperBits]));
+    is_too_large = decoded_q.is_paper && (decoded_q.is_beyond_paper ||
+        destination_q.balance[AmountBits-1:PaperBits] != '0 || paper_total[PaperBits]);
     is_short = is_known && is_plain && !is_settled && decoded_q.is_transfer &&
         (is_insufficient || is_left_over);
     is_over = is_known && is_plain && !is_settled &&
         (decoded_q.is_transfer || decoded_q.is_issue) &&
-        (total[AmountBits+1:AmountBits] != '0 || (decoded_q.is_paper && below_largest[AmountBits+1]));
+        (totals[carry][HighBits+1:HighBits] != '0 || is_too_large);
     is_failing = !values_d.is_repeated && (is_short || is_over);
 
     // A refusal without credit is not recorded, and answered `busy`.
@@ -657,6 +682,7 @@ module ls_transfer_execute
       assume (slot_i.operation.source != slot_i.operation.destination);
       assume (destination_i != source_i);
     end
+    if (phase_i && slot_i.operation.command != CommandTransfer) assume (destination_i == source_i);
     // What the search finds exists, and what it creates does not exist, when the slot has its turn.
     if (is_decided) begin
       if (operand_q.found) assume (live_q[operand_q.source]);
@@ -692,10 +718,10 @@ module ls_transfer_execute
     // What the cycle before has prepared.
     if (rst_ni && past_running_q && past_phase_q && !phase_i) assert (values_q == values_d);
     if (rst_ni && operand_q.slot.valid) assert (decoded_q == decode(operand_q));
-    // The memory, with the writes that are under way, is what the operations before have left.
     // The memory allows only one write to an address.
     if (rst_ni && source_write_enable_q && destination_write_enable_q)
       assert (source_write_index_q != destination_write_index_q);
+    // The memory, with the writes that are under way, is what the operations before have left.
     if (rst_ni && past_valid_q) begin
       assert (claims_q == claims);
       if (!phase_i) assert (is_claimed_o == (claims != '0));

@@ -35,7 +35,8 @@ module ls_transfer_search
 
     output logic is_found_o,
     output logic is_full_o,  // no cell is free for this account
-    output logic [CellBits-1:0] cell_o  // of the account, or the one in which it is created
+    output logic [CellBits-1:0] cell_o,  // of the account, or the one in which it is created
+    output logic [CellBits-1:0] found_cell_o  // of the account, if it is found
 );
 
   localparam int unsigned Buckets = 1 << BucketBits;
@@ -197,8 +198,8 @@ module ls_transfer_search
 
   assign is_found_o = |is_match;
   assign is_full_o  = is_full[other];
-  assign cell_o = is_found_o ? {bucket3_q[found_bucket], found_way} :
-      {bucket3_q[other], vacant[other]};
+  assign found_cell_o = {bucket3_q[found_bucket], found_way};
+  assign cell_o = is_found_o ? found_cell_o : {bucket3_q[other], vacant[other]};
 
   always_comb begin
     change_d.valid = insert_i ? !is_found_o && !is_full_o : remove_i && is_found_o;

@@ -18,7 +18,7 @@
 // lease, which is known when the store takes it, so the decision about the next one is made again; or the host has
 // claimed an account. While this is possible (may_forward_i), the next request of the session waits for the result.
 //
-// Latency: five cycles from the key to its request, one for other requests. Throughput: one request in each cycle, of
+// Latency: six cycles from the key to its request, one for other requests. Throughput: one request in each cycle, of
 // sessions one every three cycles; each has at least three beats.
 // Contents: undefined after power-on; zero in simulation.
 
@@ -105,9 +105,9 @@ module ls_transfer_session
   logic key_valid, keys_ready, content_valid, contents_ready, out_valid, out_ready, leaves;
   session_key_t key, head_q;
   decided_t decided, out;
-  session_t read, content;
-  logic [63:0] next_number;  // after that of the contents
-  logic [1:0] reading_q;
+  session_t read, next_read, content;  // next_read and content have the number after their own
+  logic [63:0] next_number;
+  logic [2:0] reading_q;
   logic [ReadBits:0] reads_q, reads_d;  // keys that wait
   logic [ReadBits:0] unused_contents, unused_keys;
 
@@ -146,12 +146,14 @@ module ls_transfer_session
 
   // ---- table ----
 
-  slot_t address, written_slot;
+  slot_t address_q, written_slot;
   session_t written;
   logic write;
 
   // While an order waits, no key comes in.
-  assign address = order_waits_q ? order_i.slot[SessionBits-1:0] : key_i.slot[SessionBits-1:0];
+  always_ff @(posedge clk_i) begin
+    address_q <= order_waits_q ? order_i.slot[SessionBits-1:0] : key_i.slot[SessionBits-1:0];
+  end
 
   ls_ram #(
       .Width($bits(session_t)),
@@ -163,11 +165,16 @@ module ls_transfer_session
       .write_address_i(written_slot),
       .write_data_i(written),
       .read_i(1'b1),
-      .read_address_i(address),
+      .read_address_i(address_q),
       .read_data_o(read)
   );
 
-  assign next_number = content.session_sequence + 1'b1;
+  // The number of the last request is needed only to know the next one.
+  assign next_number = read.session_sequence + 1'b1;
+  always_comb begin
+    next_read = read;
+    next_read.session_sequence = next_number;
+  end
 
   ls_fifo #(
       .T(session_t),
@@ -175,9 +182,9 @@ module ls_transfer_session
   ) u_contents (
       .clk_i,
       .rst_ni,
-      .valid_i(reading_q[1]),
+      .valid_i(reading_q[2]),
       .ready_o(contents_ready),
-      .data_i (read),
+      .data_i (next_read),
       .valid_o(content_valid),
       .ready_i(decides_q),
       .data_o (content),
@@ -192,7 +199,7 @@ module ls_transfer_session
       reads_q    <= '0;
       may_read_q <= 1'b1;
     end else begin
-      reading_q  <= {reading_q[0], enters};
+      reading_q  <= {reading_q[1:0], enters};
       reads_q    <= reads_d;
       // 0 while an order waits (order_waits_q) or is executed (state_q).
       may_read_q <= reads_d != (ReadBits + 1)'(Reads) && !order_valid_i && state_q != StateOrderRead;
@@ -223,7 +230,11 @@ module ls_transfer_session
   logic follows_q, is_recent_q, is_settled;
   session_key_t added_q;  // was added in the cycle before, with the number after its own
   place_t newest_age, age_q, newest, place_q, left_age_q, done_age_q;
-  logic [63:0] expected_q, after_q;  // next number of the session; number of the request plus 1
+  logic [63:0] expected, expected_q, after_q;  // next number of the session; number of the request plus 1
+  // Parts of the number of the request that are those of the next one (is_next), and of the last one (is_last).
+  localparam int unsigned NumberParts = 8;
+  localparam int unsigned PartBits = 64 / NumberParts;
+  logic [NumberParts-1:0] is_next_q, is_last_q;
   logic is_zero_q;  // the number of the request is 0
   logic is_outside_q, is_claimed_q, is_single_q;
   logic is_inside_q;  // the host has the slot, and the token of the request is not 0
@@ -266,8 +277,9 @@ module ls_transfer_session
   // The request before was refused, or it is not sure that it will be executed.
   assign again = left_refused_q || left_unsure_q;
   assign may_decide = step_q == StepDecide && !again && !pending_q;
-  assign is_last = !is_zero_q && after_q == expected_q;
-  assign is_next = head_q.session_sequence == expected_q;
+  assign expected = is_recent_q ? next_sequences[newest] : content.session_sequence;
+  assign is_last = !is_zero_q && is_last_q == '1;
+  assign is_next = is_next_q == '1;
   assign adds = take && decided.replay.is_counted;
 
   always_ff @(posedge clk_i) begin
@@ -285,7 +297,11 @@ module ls_transfer_session
     end
     if (step_q == StepRead) begin
       place_q <= newest;
-      expected_q <= is_recent_q ? next_sequences[newest] : next_number;
+      expected_q <= expected;
+      for (int unsigned i = 0; i < NumberParts; i++) begin
+        is_next_q[i] <= head_q.session_sequence[PartBits*i+:PartBits] == expected[PartBits*i+:PartBits];
+        is_last_q[i] <= after_q[PartBits*i+:PartBits] == expected[PartBits*i+:PartBits];
+      end
       is_outside_q <= head_q.slot < sessions_i && (head_q.slot >> SessionBits) != '0;
       is_inside_q <= head_q.slot < sessions_i && head_q.token != '0;
       for (int unsigned i = 0; i < 2; i++) is_token_q[i] <= content.token[32*i+:32] == head_q.token[32*i+:32];
@@ -508,7 +524,7 @@ module ls_transfer_session
 
   always_ff @(posedge clk_i) begin
     order_waits_q <= rst_ni && order_valid_i;
-    if (starts_order) order_q <= order_i;
+    if (state_q == StateIdle) order_q <= order_i;
     if (!rst_ni) response_valid_o <= 1'b0;
     else if (state_q == StateOrderWrite) response_valid_o <= 1'b1;
     else if (response_ready_i) response_valid_o <= 1'b0;
@@ -523,7 +539,7 @@ module ls_transfer_session
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
       assert (!enters || keys_ready) else $error("a request was lost");
-      assert (!reading_q[1] || contents_ready) else $error("the contents of a session were lost");
+      assert (!reading_q[2] || contents_ready) else $error("the contents of a session were lost");
     end
   end
 `endif

@@ -147,7 +147,7 @@ module ls_transfer_store
       if (take_order) order_turn_q <= order_q.linked;
       else if (operation_ready_o || (!phase_q && order_held_q)) order_turn_q <= 1'b1;
     end
-    if (order_valid_i && order_ready_o) order_q <= order_i;
+    if (!order_held_q) order_q <= order_i;
   end
 
   always_ff @(posedge clk_i) begin
@@ -188,7 +188,7 @@ module ls_transfer_store
   logic [BucketBits-1:0] first, second;
   slot_t compare;
   logic is_found, is_full, insert, remove;
-  logic [CellBits-1:0] found_cell;
+  logic [CellBits-1:0] chosen_cell, found_cell;
   logic source_found_q, source_new_q, destination_found;
   logic [CellBits-1:0] source_q;
   id_t hashed_q, searched_q;
@@ -248,7 +248,8 @@ module ls_transfer_store
       .remove_i(remove),
       .is_found_o(is_found),
       .is_full_o(is_full),
-      .cell_o(found_cell)
+      .cell_o(chosen_cell),
+      .found_cell_o(found_cell)
   );
 
   // The destination is that of another account.
@@ -259,7 +260,7 @@ module ls_transfer_store
     if (!phase_q) begin
       source_found_q <= is_found;
       source_new_q <= insert && !is_found && !is_full;
-      source_q <= found_cell;
+      source_q <= chosen_cell;
     end
   end
   assign destination_found = is_found && has_payee_q;  // in the first cycle of the slot that is executed
@@ -303,7 +304,7 @@ module ls_transfer_store
       .source_new_i(source_new_q),
       .source_i(source_q),
       .destination_found_i(destination_found),
-      .destination_i(found_cell),
+      .destination_i(has_payee_q ? found_cell : source_q),
       .slot_o(done),
       .done_o(push),
       .result_o(result),
