@@ -89,6 +89,10 @@ class TransferNic(Nic):
         """Pauses of the record stream in 1/256 of the cycles; 256 stops it."""
         self._library.ls_sim_pause_records(self._sim, ctypes.c_uint16(share))
 
+    def pause_responses(self, share: int):
+        """Pauses of the response stream in 1/256 of the cycles; 256 stops it."""
+        self._library.ls_sim_pause_responses(self._sim, ctypes.c_uint16(share))
+
     def _take(self, function, form, names) -> list[dict]:
         size, most, entries = struct.calcsize(form), 4096, []
         buffer = ctypes.create_string_buffer(size * most)

@@ -464,10 +464,12 @@ void ls_sim_counters(const struct ls_sim *sim, uint64_t counters[LS_SIM_COUNTERS
 }
 
 #ifdef LS_SIM_TRANSFER
-void ls_sim_pause_records(struct ls_sim *sim, uint16_t share) { sim->streams.pause = share; }
+void ls_sim_pause_records(struct ls_sim *sim, uint16_t share) { sim->streams.record_pause = share; }
+
+void ls_sim_pause_responses(struct ls_sim *sim, uint16_t share) { sim->streams.response_pause = share; }
 
 size_t ls_sim_take_records(struct ls_sim *sim, uint8_t *out, size_t most) {
-    for (int idle = 0; idle < 8 && sim->streams.pause < 256; idle++) {
+    for (int idle = 0; idle < 8 && sim->streams.record_pause < 256; idle++) {
         sim->settle();
         if (sim->top.m_axis_record_tvalid) idle = 0;
         sim->edge();

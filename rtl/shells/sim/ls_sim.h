@@ -22,6 +22,7 @@
 #define ls_sim_memory_set LS_SIM_JOIN(LS_SIM_NAME, _memory_set)
 #define ls_sim_new LS_SIM_JOIN(LS_SIM_NAME, _new)
 #define ls_sim_pause_records LS_SIM_JOIN(LS_SIM_NAME, _pause_records)
+#define ls_sim_pause_responses LS_SIM_JOIN(LS_SIM_NAME, _pause_responses)
 #define ls_sim_run LS_SIM_JOIN(LS_SIM_NAME, _run)
 #define ls_sim_run_mixed LS_SIM_JOIN(LS_SIM_NAME, _run_mixed)
 #define ls_sim_set_now LS_SIM_JOIN(LS_SIM_NAME, _set_now)
@@ -122,8 +123,10 @@ LS_SIM_API void ls_sim_counters(const struct ls_sim *sim, uint64_t counters[LS_S
                                 uint64_t drops[LS_SIM_DROPS]);
 
 #ifdef LS_SIM_TRANSFER
-// Sets the pauses of the record stream in each cycle, in 1/256; 256 stops it.
+// Sets the pauses of the record stream or of the response stream in each cycle, in 1/256; 256 stops it. A simulation
+// begins without pauses. ls_sim_command waits for responses, so it fails with orders whose responses are stopped.
 LS_SIM_API void ls_sim_pause_records(struct ls_sim *sim, uint16_t share);
+LS_SIM_API void ls_sim_pause_responses(struct ls_sim *sim, uint16_t share);
 
 // Moves up to `most` records (128 bytes each) or responses (64 bytes each) to `out`; returns their number. Records that
 // are under way are given the time to arrive.

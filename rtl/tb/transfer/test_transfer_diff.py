@@ -51,6 +51,7 @@ EXECUTE_BYTES = 128
 # Session slots of the host; the RTL has fewer, and forwards requests of the others.
 HOST_SESSIONS = SESSIONS + 2
 STATUS_BUSY = 3
+RESPONSE_PAUSES = (0, 128, 240)  # of the response stream, in 1/256: one after the other
 # Numbers of accounts in the paper's format and of others; the table has 64 cells.
 PAPER_ACCOUNTS, WIDE_ACCOUNTS = 70, 10
 
@@ -372,6 +373,7 @@ def test_random_frames(case):
     for start in range(0, FRAMES, BATCH):
         frames = [both.frame() for _ in range(BATCH)]
         both.nic.pause_records(both.random.choice(case.record_pauses))
+        both.nic.pause_responses(RESPONSE_PAUSES[start // BATCH % len(RESPONSE_PAUSES)])
         shares = [both.random.choice([0, 0, 40, 128, 220]) for _ in range(3)]
         left = both.nic.run(frames, Pauses(start + 1, *shares))
         for number, (frame, one) in enumerate(zip(frames, left, strict=True)):

@@ -4,8 +4,9 @@ XDP program compiled natively: verdict, bytes, counters, records, accounts and s
 
 New requests, repetitions, other bodies with a used number, and wrong numbers follow each other, on accounts of which
 the host has claimed some. While the frames pass, the host claims and releases an account that no request names, and
-reads sessions, so that the NIC cannot know what claims are under way. A request of a session has three beats, so a
-distance of two cycles needs requests that wait for the store; there is no distance of one cycle.
+reads sessions, so that the NIC cannot know what claims are under way; it takes the responses at once or late. A request
+of a session has three beats, so a distance of two cycles needs requests that wait for the store; there is no distance
+of one cycle.
 """
 
 import os
@@ -18,7 +19,16 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "memory"))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from memory_nic import MemoryNic  # noqa: E402
-from test_transfer_diff import EXECUTE, HOST_SESSIONS, PAPER_ACCOUNTS, SESSIONS, Both, Case, payload_of  # noqa: E402
+from test_transfer_diff import (  # noqa: E402
+    EXECUTE,
+    HOST_SESSIONS,
+    PAPER_ACCOUNTS,
+    RESPONSE_PAUSES,
+    SESSIONS,
+    Both,
+    Case,
+    payload_of,
+)
 from lineside_rtl import Pauses, command, register  # noqa: E402
 from lineside_transfer import CLAIMED, CODES, RECORD_NAMES, Account  # noqa: E402
 
@@ -117,6 +127,7 @@ def test_distance(distance):
         both.begin(number % 2 == 1)
         frames = both.batch(distance)
         both.nic.pause_records(both.random.choice(case.record_pauses) if both.is_slow else 0)
+        both.nic.pause_responses(RESPONSE_PAUSES[number % len(RESPONSE_PAUSES)])
         share = both.random.choice([0, 0, 100])
         commands = both.orders(both.random.choice([0, 0, 20, 200]))
         # Without pauses of the source, so that the distance is as it was said.
