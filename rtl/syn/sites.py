@@ -17,7 +17,6 @@ import sys
 import floorplan
 import numpy as np
 import refine
-import scipy.optimize
 
 ROUNDS = 6
 # A net of more pins is that of the clock.
@@ -49,6 +48,8 @@ def place_of(site: str) -> tuple[int, int]:
 
 def choose(cells: dict) -> dict[str, str]:
     """Returns a site for each block of a placed design."""
+    import scipy.optimize  # the names of sites are of use without it
+
     place = {name: place_of(cell["attributes"]["NEXTPNR_BEL"]) for name, cell in cells.items()}
     pins = collections.defaultdict(set)
     for name, cell in cells.items():

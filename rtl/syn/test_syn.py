@@ -5,13 +5,13 @@ import copy
 import csv
 import itertools
 import random
-import re
 
 import block_registers
 import floorplan
 import paths
 import pytest
 import refine
+import sites
 
 CLOCK = 2
 BITS = 3  # of each operand
@@ -429,9 +429,52 @@ def test_the_table_of_the_core_has_sites_that_exist_once_each():
     with floorplan.CORE_SITES.open() as rows:
         chosen = [row["site"] for row in csv.DictReader(rows)]
     assert len(set(chosen)) == len(chosen)
+    existing = sites.all_sites()
     rams = [site for site in chosen if "/EBR" in site]
-    for site in rams:
-        column, row, number = re.fullmatch(r"X(\d+)/Y(22|46|70|82)/EBR([0-3])", site).groups()
-        assert floorplan.COLUMNS.index(int(column)) % 4 == int(number)
+    assert set(rams) <= set(existing["DP16KD"])
     multipliers = [site for site in chosen if "/MULT18_" in site]
+    assert set(multipliers) <= set(existing["MULT18X18D"])
     assert len(rams) + len(multipliers) == len(chosen)
+
+
+def test_all_sites_are_as_many_as_the_fpga_has():
+    existing = sites.all_sites()
+    # The ECP5-85K has 208 RAM blocks and 156 multipliers.
+    assert [len(set(existing[kind])) for kind in ("DP16KD", "MULT18X18D")] == [208, 156]
+    assert set(floorplan.sites(52)) < set(existing["DP16KD"])
+    # The names of sites are those of nextpnr; these are the first and the last one of each kind.
+    assert (existing["DP16KD"][0], existing["DP16KD"][-1]) == ("X4/Y22/EBR0", "X120/Y82/EBR3")
+    assert (existing["MULT18X18D"][0], existing["MULT18X18D"][-1]) == ("X4/Y10/MULT18_0", "X119/Y58/MULT18_5")
+
+
+def connected(design, name, kind, place, wires=1):
+    """Adds a block far away from its wires, all of which go to registers at `place`."""
+    nets = {f"A{at}": design.register(f"{name}{at}", f"{place}/SLICEA.FF0", None) for at in range(wires)}
+    design.cell(name, kind, "X1/Y1/any", nets)
+
+
+def test_blocks_go_where_their_wires_are_shortest():
+    pytest.importorskip("scipy")  # comes with the tools for frequencies only
+    design = Placed()
+    connected(design, "first", "DP16KD", "X87/Y82")
+    connected(design, "second", "DP16KD", "X4/Y22")
+    connected(design, "product", "MULT18X18D", "X40/Y34")
+    chosen = {"first": "X87/Y82/EBR0", "second": "X4/Y22/EBR0", "product": "X40/Y34/MULT18_0"}
+    assert sites.choose(design.cells) == chosen
+
+
+def test_a_site_that_two_blocks_want_goes_to_the_one_with_more_wires():
+    pytest.importorskip("scipy")
+    design = Placed()
+    connected(design, "few", "DP16KD", "X4/Y22")
+    connected(design, "many", "DP16KD", "X4/Y22", wires=2)
+    # The blocks of the accounts keep the sites of floorplan.py, which no other block gets.
+    (account,) = floorplan.sites(1)
+    design.cell("u_cells.memory.0.0", "DP16KD", "X1/Y1/any")
+    connected(design, "other", "DP16KD", account.rpartition("/")[0])
+    connected(design, "product", "MULT18X18D", "X4/Y10")
+    chosen = sites.choose(design.cells)
+    assert (chosen["many"], chosen["few"]) == ("X4/Y22/EBR0", "X6/Y22/EBR1")
+    assert chosen["u_cells.memory.0.0"] == account
+    assert account == "X60/Y46/EBR1" and chosen["other"] in {"X58/Y46/EBR0", "X62/Y46/EBR2"}
+    assert len(set(chosen.values())) == len(chosen) == 5
