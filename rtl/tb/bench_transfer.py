@@ -54,8 +54,9 @@ class Clients:
         return packet(head + operation, **how)
 
 
-def filled() -> TransferNic:
-    nic = TransferNic()
+def filled(nic: TransferNic | None = None) -> TransferNic:
+    """Writes the registers of a NIC, accounts 1 to 32, and all sessions; returns the NIC, which else is a new one."""
+    nic = nic or TransferNic()
     host = TransferHost(nic, issuers=["10.0.0.8/31", "fd00::9/128"])
     host.endpoint(bytes.fromhex("020000000002"), ["10.0.0.2", "fd00::2"], "10.0.0.255")
     for number in range(1, 33):

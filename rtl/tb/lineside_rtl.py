@@ -94,6 +94,10 @@ class Nic:
         self._library.ls_sim_free(self._sim)
         self._sim = None
 
+    def reset(self, more: int):
+        """Resets the NIC, with nothing under way. The reset lasts for `more` cycles of the next call."""
+        self._library.ls_sim_reset(self._sim, ctypes.c_uint32(more))
+
     def set_now(self, now_ns: int):
         self._library.ls_sim_set_now(self._sim, ctypes.c_uint64(now_ns))
 

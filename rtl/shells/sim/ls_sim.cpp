@@ -36,6 +36,7 @@ namespace {
 constexpr size_t kBeatBytes = 64;
 // Cycles without any progress after which a run has failed. Pauses of 255/256 make long waits possible.
 constexpr uint64_t kPatience = 100000;
+constexpr uint32_t kResetCycles = 16;
 // Layout of a command and code of `barrier`, from spec/rtl.toml.
 constexpr size_t kCommandIndexAt = 4;
 constexpr uint32_t kCommandBarrier = 6;
@@ -162,6 +163,7 @@ struct ls_sim {
     const char *fault = nullptr;
     uint64_t cycles = 0;
     uint64_t latency = 0;
+    uint32_t reset_cycles = kResetCycles;  // of the reset that are to come
     Output network, host;
     Watch watch;
 #ifdef LS_SIM_TRACE
@@ -191,6 +193,7 @@ struct ls_sim {
 #endif
     void settle() {
         top.clk_i = 0;
+        top.rst_ni = !reset_cycles;
 #ifdef LS_SIM_TRANSFER
         streams.drive(top);
 #endif
@@ -213,6 +216,7 @@ struct ls_sim {
         eval();
         dump(kEdgeNs);
         cycles++;
+        if (reset_cycles) reset_cycles--;
     }
 };
 
@@ -245,16 +249,23 @@ struct ls_sim *ls_sim_new(void) {
 #endif
     sim->top.clk_i = 0;
     sim->top.eval();
-    for (int i = 0; i < 16; i++) {
-        sim->settle();
-        sim->edge();
-    }
-    sim->top.rst_ni = 1;
-    for (int i = 0; i < 32; i++) {
+    for (uint32_t i = 0; i < kResetCycles + 32; i++) {
         sim->settle();
         sim->edge();
     }
     return sim;
+}
+
+void ls_sim_reset(struct ls_sim *sim, uint32_t more) {
+    sim->reset_cycles = kResetCycles + more;
+    for (uint32_t i = 0; i < kResetCycles; i++) {
+        sim->settle();
+        sim->edge();
+    }
+    sim->network = sim->host = Output{};
+#ifdef LS_SIM_TRANSFER
+    sim->streams.reset();
+#endif
 }
 
 void ls_sim_free(struct ls_sim *sim) { delete sim; }

@@ -23,6 +23,7 @@
 #define ls_sim_new LS_SIM_JOIN(LS_SIM_NAME, _new)
 #define ls_sim_pause_records LS_SIM_JOIN(LS_SIM_NAME, _pause_records)
 #define ls_sim_pause_responses LS_SIM_JOIN(LS_SIM_NAME, _pause_responses)
+#define ls_sim_reset LS_SIM_JOIN(LS_SIM_NAME, _reset)
 #define ls_sim_run LS_SIM_JOIN(LS_SIM_NAME, _run)
 #define ls_sim_run_mixed LS_SIM_JOIN(LS_SIM_NAME, _run_mixed)
 #define ls_sim_set_now LS_SIM_JOIN(LS_SIM_NAME, _set_now)
@@ -60,6 +61,10 @@ struct ls_sim_pauses {
 LS_SIM_API struct ls_sim *ls_sim_new(void);
 LS_SIM_API void ls_sim_free(struct ls_sim *sim);
 
+// Resets a simulation in which nothing is under way. The reset lasts for `more` cycles of the next call, so that this
+// call offers frames and commands during the reset and directly after it. The counts of cycles go on.
+LS_SIM_API void ls_sim_reset(struct ls_sim *sim, uint32_t more);
+
 // Sets the clock of the leases. It does not advance by itself.
 LS_SIM_API void ls_sim_set_now(struct ls_sim *sim, uint64_t now_ns);
 
@@ -81,7 +86,7 @@ LS_SIM_API const char *ls_sim_fault(const struct ls_sim *sim);
 // Returns the number of cycles from the last beat of the last frame to its first beat out, in the last run.
 LS_SIM_API uint64_t ls_sim_latency(const struct ls_sim *sim);
 
-// Returns the number of cycles since the reset.
+// Returns the number of cycles since the first reset.
 LS_SIM_API uint64_t ls_sim_cycles(const struct ls_sim *sim);
 
 #ifdef LS_SIM_NAME

@@ -46,6 +46,11 @@ struct Streams {
     uint64_t random = 0x9e3779b97f4a7c15;
     const char *fault = nullptr;
 
+    // Forgets what was given out before the reset.
+    void reset() {
+        records = responses = Sink{};
+        orders = answered = 0;
+    }
     template <typename Top>
     void drive(Top &top) {
         random ^= random << 13;
