@@ -11,8 +11,8 @@
 // The input is stopped when an output does not accept frames, and when requests come faster than the store executes
 // them, one every two cycles, or repetitions of requests of sessions faster than one every four cycles. A record stream that stops makes operations `busy` and stops nothing. A response stream
 // that stops holds back the commands after it.
-// Latency: 51 or 52 cycles from the last beat in to the first beat out if the store answers, 55 cycles if it answers a
-// request of a session, and 32 for other requests without a session.
+// Latency: from the last beat in to the first beat out, 51 or 52 cycles if the store answers, 55 or 56 if it answers a
+// request of a session, 39 for a repetition, 36 or 37 for other requests of sessions, and 32 or 33 for all others.
 // Throughput: one beat in each cycle, one request to the store every two cycles, one repetition every four cycles.
 // Counters: the counters of the XDP program, 64 bits each, in the order of spec/transfer.toml and spec/common.toml.
 // rst_ni must be 0 for at least ten cycles, because the parts of the core get it one after the other.

@@ -36,6 +36,17 @@ def test_cycles_are_those_of_the_table():
     }
     rows = [cycles.measure(nic, "transfer", case, *of) for case, of in cases.items()]
     nic.records()
-    sent = [cycles.measure(Numbered(nic), "transfer", "TRANSFER of one session, IPv4", [b""], {"reply"})]
+    rows.append(cycles.measure(Numbered(nic), "transfer", "TRANSFER of one session, IPv4", [b""], {"reply"}))
+    clients = Clients()
+    executed = clients.transfer(1)
+    clients.sequences[1] += 7
+    refused = clients.transfer(1)
+    assert [one.verdict for one in nic.run([executed])] == ["reply"]
+    before = nic.counters()
+    for case, frame in (("repetition of a TRANSFER", executed), ("TRANSFER with a wrong number", refused)):
+        rows.append(cycles.measure(nic, "transfer", f"{case}, one session, IPv4", [frame], {"reply"}))
+    after = nic.counters()
+    assert after["repeats"] - before["repeats"] == after["refusals"] - before["refusals"] == 1 + 3 * cycles.COUNT
+    assert len(nic.records()) == 1
     nic.close()
-    cycles.compare("transfer", rows + sent)
+    cycles.compare("transfer", rows)
