@@ -317,9 +317,8 @@ uint64_t ls_sim_command(struct ls_sim *sim, const uint8_t *commands, size_t coun
         sim->edge();
         if (sim->cycles - begin > kPatience * (count + 1)) sim->fault = "a line was not written";
     }
-    if (sim->fault) return 0;
 #endif
-    return sim->cycles - begin;
+    return sim->fault ? 0 : sim->cycles - begin;
 }
 
 uint64_t ls_sim_run(struct ls_sim *sim, const uint8_t *frames, const uint32_t *bytes, size_t count,

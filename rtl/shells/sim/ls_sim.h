@@ -69,7 +69,7 @@ LS_SIM_API void ls_sim_reset(struct ls_sim *sim, uint32_t more);
 LS_SIM_API void ls_sim_set_now(struct ls_sim *sim, uint64_t now_ns);
 
 // Executes `count` commands of 64 bytes (spec/rtl.toml). Returns the number of cycles until the last one took effect,
-// or 0 if a barrier did not complete.
+// or 0 after a fault, such as a barrier that did not complete or an order without a response: see ls_sim_fault.
 LS_SIM_API uint64_t ls_sim_command(struct ls_sim *sim, const uint8_t *commands, size_t count);
 
 // Sends `count` frames, one after the other in `frames`, with their lengths of 1 to LS_SIM_FRAME_BYTES_MAX bytes.
