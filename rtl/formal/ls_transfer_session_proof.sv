@@ -123,8 +123,8 @@ module ls_transfer_session_proof
   assign issued = queue_q[read_q[$clog2(Queue)-1:0]];
   assign left_valid = !is_empty && (goes_i || going_q);
   assign left_writes = issued.outcome == OutcomeStore && !issued.is_full && !(issued.may_forward && forwards_i);
-  // The reply of a repetition is read in its third cycle. In the core it leaves one cycle later; that it leaves counts for
-  // nothing but new requests.
+  // The reply of a repetition is read in its third cycle. In the core it leaves one cycle later; that it leaves counts
+  // for nothing but new requests.
   assign left_ready = issued.outcome != OutcomeStored || settled_q[1];
   assign leaves = left_valid && left_ready;
   assign order_valid = order_valid_i && is_empty;

@@ -9,8 +9,8 @@
 // each; all their bytes are valid (spec/rtl.toml). Commands of the host come by s_command. now_ns_i is the clock of the
 // leases; it may be up to a few cycles late. A frame of more than FrameBeatsMax beats goes to the host unchanged.
 // The input is stopped when an output does not accept frames, and when requests come faster than the store executes
-// them, one every two cycles, or repetitions of requests of sessions faster than one every four cycles. A record stream that stops makes operations `busy` and stops nothing. A response stream
-// that stops holds back the commands after it.
+// them, one every two cycles, or repetitions of requests of sessions faster than one every four cycles. A record stream
+// that stops makes operations `busy` and stops nothing. A response stream that stops holds back the commands after it.
 // Latency: from the last beat in to the first beat out, 51 or 52 cycles if the store answers, 55 or 56 if it answers a
 // request of a session, 39 for a repetition, 36 or 37 for other requests of sessions, and 32 or 33 for all others.
 // Throughput: one beat in each cycle, one request to the store every two cycles, one repetition every four cycles.
@@ -173,8 +173,8 @@ module ls_transfer_core
   );
 
   // All frames that are under way have a place in these queues, so nothing before them waits. An entry of u_carried is
-  // taken in the cycle after its request has left (leaves_q). It is at the output by then, because the request passes two
-  // queues and the sessions, and the entry one queue only.
+  // taken in the cycle after its request has left (leaves_q). It is at the output by then, because the request passes
+  // two queues and the sessions, and the entry one queue only.
   ls_queue #(
       .T(carried_t),
       .Depth(Decisions)
@@ -385,9 +385,9 @@ module ls_transfer_core
       .may_forward_o(may_forward)
   );
 
-  // The oldest request comes into registers with its result and its checksum, and leaves in the next cycle. A repetition
-  // leaves three cycles later: the sessions compare it with the request before it, and then its stored reply comes into
-  // the registers, too. moves_q enables the registers.
+  // The oldest request comes into registers with its result and its checksum, and leaves in the next cycle. A
+  // repetition leaves three cycles later: the sessions compare it with the request before it, and then its stored reply
+  // comes into the registers, too. moves_q enables the registers.
   logic moves_q, joins;
   about_t repeated;
   logic [1:0] waited_q;  // cycles for which a repetition has waited, as ones
@@ -546,8 +546,8 @@ module ls_transfer_core
     session_beat.amount = session_response.session.amount;
     session_beat.reserved_2 = '0;
   end
-  // Responses keep the order of the commands: an order about a session begins when the store has answered all others and
-  // the response to the one before has been taken, and its response comes before those of later orders.
+  // Responses keep the order of the commands: an order about a session begins when the store has answered all others
+  // and the response to the one before has been taken, and its response comes before those of later orders.
   assign orders_d = orders_q + 6'(order_valid && order_ready) - 6'(response_valid && response_ready);
   assign m_axis_response_tvalid = response_valid || session_response_valid;
   assign session_response_ready = m_axis_response_tready;

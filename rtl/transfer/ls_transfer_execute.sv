@@ -379,9 +379,9 @@ module ls_transfer_execute
     // A refusal of a numbered request needs credit.
     is_refusal = is_plain && is_changing && is_numbered;
 
-    // The sums refuse the operation: it is a TRANSFER of more than the source may pay, or one that leaves a balance that
-    // the format of the reply cannot express (is_short), or the balance of the destination would be too large (is_over).
-    // An amount that exceeds the format itself is refused for the destination.
+    // The sums refuse the operation: it is a TRANSFER of more than the source may pay, or one that leaves a balance
+    // that the format of the reply cannot express (is_short), or the balance of the destination would be too large
+    // (is_over). An amount that exceeds the format itself is refused for the destination.
     is_insufficient = rests[borrow][HighBits+1];
     source_high = source_q.balance[AmountBits-1:PaperBits];
     is_left_over = decoded_q.is_paper && (source_high > 1 || (source_high == 1 && !paper_rest[PaperBits]));

@@ -44,8 +44,8 @@ module ls_transfer_ram #(
   logic [Width-1:0] memory[Depth];
   logic [Width-1:0] a_read_q, a_out_q, b_read_q, b_out_q;
 
-  // Each port has a process of its own: in one process, the second write would have to win if both write to one address,
-  // and synthesis would compare the addresses at the port. `always_ff` allows only one process for a variable.
+  // Each port has a process of its own: in one process, the second write would have to win if both write to one
+  // address, and synthesis would compare the addresses at the port. `always_ff` allows only one process for a variable.
   always @(posedge clk_i) begin
     if (a_write_i) memory[a_address_i] <= a_data_i;
     else a_read_q <= memory[a_address_i];

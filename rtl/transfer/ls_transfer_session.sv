@@ -14,9 +14,10 @@
 // Requests of one session see each other: a request takes the next sequence number from the newest request of its
 // session among the last Recent ones, else from the table. A new request needs no more than that, so it goes to the
 // store before its checksum and the result of the one before are known. A repetition is compared at the end of its way,
-// after the one that it repeats has left. The request before may turn out not to be executed: it has no place for its record or no
-// lease, which is known when the store takes it, so the decision about the next one is made again; or the host has
-// claimed an account. While this is possible (may_forward_i), the next request of the session waits for the result.
+// after the one that it repeats has left. The request before may turn out not to be executed: it has no place for its
+// record or no lease, which is known when the store takes it, so the decision about the next one is made again; or the
+// host has claimed an account. While this is possible (may_forward_i), the next request of the session waits for the
+// result.
 //
 // Latency: six cycles from the key to its request, one for other requests. Throughput: one request in each cycle, of
 // sessions one every three cycles; each has at least three beats.

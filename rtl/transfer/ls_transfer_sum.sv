@@ -41,9 +41,9 @@ module ls_transfer_sum
 
   for (genvar word = 0; word < int'(OperationWords); word++) begin : gen_word
     localparam logic [63:0] Key = KeyStep * 64'(word + 1);
-    // The low half is multiplied in parts of 17 and 15 bits, the high half in parts of 18 and 14 bits, so that a product
-    // fits one multiplier of an FPGA with 18 x 18 bits, and one of an FPGA with 26 x 17 bits. The names have the place
-    // of the lowest bit.
+    // The low half is multiplied in parts of 17 and 15 bits, the high half in parts of 18 and 14 bits, so that a
+    // product fits one multiplier of an FPGA with 18 x 18 bits, and one of an FPGA with 26 x 17 bits. The names have
+    // the place of the lowest bit.
     logic [31:0] low_q, high_q;
     logic [34:0] at_0_q, at_0_2q;
     logic [32:0] at_17_q;
