@@ -20,8 +20,11 @@ module ls_fifo #(
     input logic clk_i,
     input logic rst_ni,
 
-`ifdef FORMAL
+`ifdef FORMAL_FIFO
     input logic formal_mark_i,  // free: chooses the entry that the proof follows
+`endif
+`ifdef FORMAL
+    output T [Depth-1:0] entries_o,  // oldest first, for the proof of a module that uses the queue
 `endif
 
     input  logic valid_i,
@@ -81,6 +84,22 @@ module ls_fifo #(
 `endif
 
 `ifdef FORMAL
+  for (genvar i = 0; i < int'(Depth); i++) begin : gen_entry
+    assign entries_o[i] = memory[AddressBits'(read_q+AddressBits'(i))];
+  end
+
+  always_comb begin
+    if (rst_ni) begin
+      assert (count_q <= (AddressBits + 1)'(Depth));
+      assert (AddressBits'(count_q) == AddressBits'(write_q - read_q));
+      assert (ready_q == (count_q != (AddressBits + 1)'(Depth)));
+      assert (valid_q == (count_q != '0));
+      assert (!HasRoom || !push || ready_q);
+    end
+  end
+`endif
+
+`ifdef FORMAL_FIFO
   // The proof follows one entry, which formal_mark_i chooses freely: it leaves after exactly the entries that were
   // ahead of it, and unchanged. As any entry may be chosen, none is lost, doubled, reordered or changed.
   logic is_first_q = 1'b1;
@@ -107,10 +126,6 @@ module ls_fifo #(
   always_comb begin
     assume (!is_first_q || !rst_ni);
     if (!is_first_q && rst_ni) begin
-      assert (count_q <= (AddressBits + 1)'(Depth));
-      assert (AddressBits'(count_q) == AddressBits'(write_q - read_q));
-      assert (ready_q == (count_q != (AddressBits + 1)'(Depth)));
-      assert (valid_q == (count_q != '0));
       if (was_waiting_q) assert (valid_o && data_o == waiting_q);
       if (is_marked_q) begin
         assert (ahead_q < count_q);

@@ -277,20 +277,22 @@ module ls_transfer_store
   logic is_claimed;
   // Orders from their acceptance to their response, each of which may claim an account.
   logic [$clog2(Orders+1)-1:0] orders_q;
-  logic unused_done, unused_pop;
-
-`ifdef FORMAL
-  slot_t [2:0] stages;
   logic [$clog2(ResultDepth):0] result_count;
   logic [$clog2(RecordDepth):0] record_count;
   logic [$clog2(ResponseDepth):0] response_count;
+  logic [2:0] unused_ready;
+  logic unused_done, unused_queues;
+
+`ifdef FORMAL
+  slot_t [2:0] stages;
   result_t [ResultDepth-1:0] result_entries;
   record_t [RecordDepth-1:0] record_entries;
   response_t [ResponseDepth-1:0] response_entries;
 `endif
 
   assign unused_done = &{1'b0, done};
-  assign unused_pop = pop_record;
+  // The proof reads the rest.
+  assign unused_queues = &{1'b0, unused_ready, pop_record, result_count, record_count, response_count};
 
   ls_transfer_execute #(
       .CellBits(CellBits),
@@ -328,58 +330,69 @@ module ls_transfer_store
   assign release_place = push_result && done.has_place && !result.recorded;
 
   // --------------------------------------------------------------------------------------- queues
-  ls_transfer_fifo #(
+  // Places are counted before a slot begins, so each queue has room for what comes.
+  assign pop_result = result_valid_o && result_ready_i;
+  assign pop_record = record_valid_o && record_ready_i;
+  assign pop_response = response_valid_o && response_ready_i;
+
+  ls_fifo #(
       .T(result_t),
-      .Depth(ResultDepth)
+      .Depth(ResultDepth),
+      .HasRoom(1'b1),
+      .WritesIdle(1'b1)
   ) u_results (
       .clk_i,
       .rst_ni,
-      .push_i (push_result),
+`ifdef FORMAL
+      .entries_o(result_entries),
+`endif
+      .valid_i(push_result),
+      .ready_o(unused_ready[0]),
       .data_i (result),
       .valid_o(result_valid_o),
       .ready_i(result_ready_i),
       .data_o (result_o),
-      .pop_o  (pop_result)
-`ifdef FORMAL,
-      .count_o(result_count),
-      .entries_o(result_entries)
-`endif
+      .count_o(result_count)
   );
 
-  ls_transfer_fifo #(
+  ls_fifo #(
       .T(record_t),
-      .Depth(RecordDepth)
+      .Depth(RecordDepth),
+      .HasRoom(1'b1),
+      .WritesIdle(1'b1)
   ) u_records (
       .clk_i,
       .rst_ni,
-      .push_i (push_record),
+`ifdef FORMAL
+      .entries_o(record_entries),
+`endif
+      .valid_i(push_record),
+      .ready_o(unused_ready[1]),
       .data_i (record),
       .valid_o(record_valid_o),
       .ready_i(record_ready_i),
       .data_o (record_o),
-      .pop_o  (pop_record)
-`ifdef FORMAL,
-      .count_o(record_count),
-      .entries_o(record_entries)
-`endif
+      .count_o(record_count)
   );
 
-  ls_transfer_fifo #(
+  ls_fifo #(
       .T(response_t),
-      .Depth(ResponseDepth)
+      .Depth(ResponseDepth),
+      .HasRoom(1'b1),
+      .WritesIdle(1'b1)
   ) u_responses (
       .clk_i,
       .rst_ni,
-      .push_i (push_response),
+`ifdef FORMAL
+      .entries_o(response_entries),
+`endif
+      .valid_i(push_response),
+      .ready_o(unused_ready[2]),
       .data_i (response),
       .valid_o(response_valid_o),
       .ready_i(response_ready_i),
       .data_o (response_o),
-      .pop_o  (pop_response)
-`ifdef FORMAL,
-      .count_o(response_count),
-      .entries_o(response_entries)
-`endif
+      .count_o(response_count)
   );
 
   // The response to the order after a record comes at least two cycles later.

@@ -18,7 +18,6 @@ pipeline/ls_output.sv
 transfer/ls_transfer_pkg.sv
 transfer/ls_transfer_packet_pkg.sv
 transfer/ls_transfer_ram.sv
-transfer/ls_transfer_fifo.sv
 transfer/ls_transfer_search.sv
 transfer/ls_transfer_execute.sv
 transfer/ls_transfer_store.sv

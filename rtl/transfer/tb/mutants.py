@@ -21,7 +21,7 @@ BUCKETS = "3"  # bits
 # File, text (which must occur once), replacement, description. A text is an expression, or it is statements that end
 # with a semicolon. Texts of different mutants are equal or do not overlap.
 EXECUTE, SEARCH, STORE = (f"ls_transfer_{name}.sv" for name in ("execute", "search", "store"))
-FIFO, RAM = "ls_transfer_fifo.sv", "ls_transfer_ram.sv"
+FIFO, RAM = "../common/ls_fifo.sv", "ls_transfer_ram.sv"
 OF_TRANSFER, OF_ISSUE = (f"operation_i.command == Command{name}" for name in ("Transfer", "Issue"))
 NEEDS_AMOUNT = f"{OF_TRANSFER} ||\n          ({OF_ISSUE} && !operation_i.is_paper)"
 NEEDS_PLACE = "!take_order && {}operation_i.refused == CodeDone"
@@ -89,7 +89,7 @@ MUTANTS = [
      "slot_q[CompareAt].operation.command == CommandTransfer", "one account is both sides"),
     (STORE, "BucketBits'(first == hash[63-BucketBits-:BucketBits])", "BucketBits'(0)", "both buckets are one"),
     (STORE, "hash[63-:BucketBits]", "hash[62-:BucketBits]", "another bucket than in XDP"),
-    (FIFO, "if (pop_o) read_q <= read_q + 1'b1;", "if (ready_i) read_q <= read_q + 1'b1;",
+    (FIFO, "if (pop) read_q <= read_q + 1'b1;", "if (ready_i) read_q <= read_q + 1'b1;",
      "a queue is read when empty"),
     (RAM, "a_out_q <= a_read_q;", "if (!a_write_i) a_out_q <= a_read_q;", "a write disturbs a read"),
     (EXECUTE, "high_t'(source_q.held_out >> LowBits)", "high_t'(0)", "large held amounts can be paid"),
