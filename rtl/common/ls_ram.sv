@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory with one write port and one read port. The only module that infers RAM blocks, so that a port to another
-// FPGA family changes this file alone.
+// Simple dual-port memory: one write port and one read port. Only this module and ls_transfer_ram, which has true dual
+// ports, infer RAM blocks, so that a port to another FPGA family changes these two files alone.
 //
 // Interface: a write takes effect on the clock edge. A read of the address that is written on the same edge
 // returns the old content. With NeverCollides, the user of the module makes sure that this does not happen while read_i

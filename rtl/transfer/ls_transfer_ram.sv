@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// True dual-port memory. The only module of the core that infers RAM blocks, so that a port to another FPGA family
-// changes this file alone.
+// True dual-port memory, for the ids and the cells of the store. Only this module and ls_ram, which has one write port
+// and one read port, infer RAM blocks, so that a port to another FPGA family changes these two files alone.
 //
 // Interface: in each cycle each port either writes or reads. If the two ports access one address in one cycle, and
 // one of them writes, the data read is not defined; two writes to one address in one cycle are not allowed. The
