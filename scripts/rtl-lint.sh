@@ -2,6 +2,7 @@
 # Checks the SystemVerilog of rtl/ with Verilator (-Wall), slang and verible, and runs the tests of the scripts of
 # rtl/syn. Waivers, with their reasons: rtl/lint.vlt, rtl/lint.verible, and the options below.
 set -euo pipefail
+bash "$(dirname "${BASH_SOURCE[0]}")/rtl-setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/rtl-env.sh"
 cd "$rtl_root/rtl"
 
