@@ -116,7 +116,6 @@ rtl-test:
 
 rtl-formal:
 	@bash scripts/rtl-formal.sh
-	@bash scripts/test-rtl-transfer.sh formal
 
 rtl-area:
 	@bash scripts/rtl-area.sh --check

