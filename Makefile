@@ -119,7 +119,6 @@ rtl-formal:
 
 rtl-area:
 	@bash scripts/rtl-area.sh --check
-	@bash scripts/test-rtl-transfer.sh area
 
 # Frequencies of the modules of rtl/ on an ECP5-85K; takes more than an hour.
 rtl-fmax:

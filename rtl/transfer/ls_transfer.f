@@ -1,4 +1,3 @@
-// Sources of the store, in the order of compilation.
 ../common/ls_pkg.sv
 ../common/ls_fifo.sv
 ../common/ls_index_hash.sv
