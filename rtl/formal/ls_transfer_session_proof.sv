@@ -100,7 +100,8 @@ module ls_transfer_session_proof
   session_key_t key_out;
   logic [1:0] settled_q;
   logic [31:0] in_q, out_q;
-  logic going_q, is_empty, is_first_q, accepts, leaves;
+  logic going_q, is_empty, is_first_q, accepts, leaves, order_waits_q;
+  session_order_t order_q;  // of the cycle before
 
   always_comb begin
     request = '0;
@@ -193,6 +194,8 @@ module ls_transfer_session_proof
 
   always_ff @(posedge clk_i) begin
     is_first_q <= 1'b0;
+    order_waits_q <= rst_ni && order_valid && !order_ready;
+    order_q <= order;
     going_q <= rst_ni && left_valid && !left_ready;
     settled_q <= rst_ni && left_valid && !left_ready ? {settled_q[0], 1'b1} : '0;
     if (key_valid_i && key_ready) keys_q[keys_write_q[$clog2(Queue)-1:0]] <= key;
@@ -271,6 +274,7 @@ module ls_transfer_session_proof
       if (is_first_q) assume (content[0].token == 64'd1 && !content[0].claimed);
     end
     assume (!order_valid || is_empty);
+    if (order_waits_q && order_valid) assume (order == order_q);
   end
 
   always_comb begin

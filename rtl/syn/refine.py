@@ -3,8 +3,9 @@
 
 The placer of nextpnr makes the sum of all wires short, and its last step moves cells by a few places only. A look-up
 table on a long path may then be far away from both ends of the path, if its other wires lead there. Here, such a cell
-moves to the free site on the whole FPGA where the longest path through it is shortest, the cells on the longest paths
-first; this is repeated until nothing gets shorter. In designs that fill two thirds of the FPGA, enough sites are free.
+moves to the free site where all paths through it together are least late, those on the longest paths first. In every
+second round, cells that are near each other on a late path move together: a move of one of them alone would make the
+path longer. In designs that fill two thirds of the FPGA, enough sites are free.
 
 Units that move: a look-up table, a register, a look-up table with the register directly behind it, and look-up tables
 that multiplexers of their slice join. Carry chains, memories and multipliers stay. nextpnr checks the result again
