@@ -194,10 +194,10 @@ class Placement:
     def where(self, cells) -> dict[str, tuple]:
         return {name: (self.place[name], self.site[name]) for name in cells}
 
-    def write(self):
-        """Writes the sites into the design."""
-        for name, (at, number, kind) in self.site.items():
-            x, y = self.place[name]
+    def write(self, cells):
+        """Writes the sites of cells into the design."""
+        for name in cells:
+            (x, y), (at, number, kind) = self.place[name], self.site[name]
             self.cells[name]["attributes"]["NEXTPNR_BEL"] = f"X{x}/Y{y}/SLICE{'ABCD'[at]}.{kind}{number}"
 
 
@@ -464,7 +464,7 @@ def refine(timing: Timing) -> list[int]:
             break
     placement.take(movable)
     placement.put(best)
-    placement.write()
+    placement.write(movable)
     return [*history, timing.update()]
 
 

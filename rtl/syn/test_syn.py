@@ -338,6 +338,7 @@ def misplaced(table=True):
     design.cell("last", "DP16KD", "X24/Y20/EBR0", {"CLK": CLOCK, "DIA0": last})
     for column in (21, 22, 23):
         design.register(f"logic{column}", f"X{column}/Y20/SLICED.FF1", None)
+    design.cell("port", "TRELLIS_RAMW", "X40/Y20/SLICEC.RAMW")  # write port of a memory
     return design
 
 
@@ -350,6 +351,7 @@ def test_a_look_up_table_moves_between_the_ends_of_its_path():
     # The two wires have four columns together, each of which counts twice.
     assert history[-1] == 780 + 62 * (2 * 6 + 2 * 4)
     assert site_of(design, "table").startswith("X22/Y20/")
+    assert site_of(design, "port") == "X40/Y20/SLICEC.RAMW"
     check_sites(design)
     for name, cell in design.cells.items():
         assert {**cell, "attributes": 0} == {**before[name], "attributes": 0}
