@@ -3,13 +3,14 @@
 
 The placer of nextpnr makes the sum of all wires short, and its last step moves cells by a few places only. A look-up
 table on a long path may then be far away from both ends of the path, if its other wires lead there. Here, such a cell
-moves to the free site where all paths through it together are least late, those on the longest paths first. In every
-second round, cells that are near each other on a late path move together: a move of one of them alone would make the
-path longer. In designs that fill two thirds of the FPGA, enough sites are free.
+moves to the free site where all paths through it together are least late, those on the longest paths first. In every third
+round, cells that are near each other on a late path move together: a move of one of them alone would make the path
+longer. In designs that fill two thirds of the FPGA, enough sites are free.
 
 Units that move: a look-up table, a register, a look-up table with the register directly behind it, and look-up tables
-that multiplexers of their slice join. Carry chains, memories and multipliers stay. nextpnr checks the result again
-before it routes it.
+that multiplexers of their slice join. In every third round blocks move: a carry chain, a memory of look-up tables, or
+more than two look-up tables that multiplexers join; units in their way find other sites. RAM blocks and multipliers
+stay. nextpnr checks the result again before it routes it.
 
 The delays of cells are those of the SDF file that nextpnr writes; those of wires are computed as nextpnr predicts them
 for ECP5 (Arch::predictDelay), except that those within a tile, of which nextpnr predicts some as 0, have the shortest
@@ -31,6 +32,8 @@ SITE = re.compile(r"X(\d+)/Y(\d+)/SLICE([A-D])\.(K|FF|RAMW)(\d?)$")
 PLACE = re.compile(r"X(\d+)/Y(\d+)/")
 # Unit of the delays of wires at speed grade 8, in picoseconds.
 UNIT_PS = 62
+# Modes of the cells of a memory that consists of look-up tables.
+MEMORY = {"DPRAM", "RAMW_BLOCK"}
 # Inputs that have a wire of their own from the output next to them.
 DIRECT = {"FCI", "FXA", "FXB"}
 # A path of more than this is late.
@@ -50,15 +53,18 @@ MARGIN = 3
 SITES_MAX = 200
 GROUP_SITES_MAX = 40
 MISSES_MAX = 6
+# Places that are tried for a block in one round, and around the neighbours of a unit that has to leave for it.
+BLOCK_TRIES = 5
+SETTLE_MARGIN = 8
 WIRES_MAX = 8
 # Units of a group, and columns and rows between two of them.
 GROUP_MAX = 5
 GROUP_STEPS = 4
 # A net with more inputs does not join units to a group, nor keep its other cells from moving in the same round.
 FANOUT_MAX = 60
-ROUNDS_MAX = 40
+ROUNDS_MAX = 60
 # Refining ends when this many rounds have not lowered the sum of all lateness by one part in a hundred.
-ROUNDS_WITHOUT_GAIN = 4
+ROUNDS_WITHOUT_GAIN = 6
 # Wires of paths that would be late with so much more delay have squares, too.
 SQUARES_FROM_PS = 1500 - 6 * UNIT_PS
 # Places that are tried for a unit of a group, around the one that keeps the form of the group.
@@ -143,6 +149,48 @@ class Placement:
                 found.append((table, register))
         return sorted(found)
 
+    def blocks(self) -> list[tuple[str, ...]]:
+        """Returns the carry chains and the memories of a tile, with the registers directly behind their cells."""
+        behind = collections.defaultdict(list)
+        for name, cell in self.cells.items():
+            if cell["type"] == "TRELLIS_FF" and self.nets(name, "DI"):
+                behind[self.nets(name, "DI")].append(name)
+        after = {self.nets(name, "FCI"): name for name in self.cells if self.nets(name, "FCI")}
+        drivers = {self.nets(name, "FCO") for name in self.cells if self.nets(name, "FCO")}
+        followers = {name for net, name in after.items() if net in drivers}
+        found = []
+        for name in self.cells:
+            if self.mode(name) == "CCU2" and name not in followers:
+                chain = [name]
+                while following := after.get(self.nets(chain[-1], "FCO")):
+                    chain.append(following)
+                found.append(chain)
+        for tile in self.tiles.values():
+            memory = [name for name in tile.values() if self.mode(name) in MEMORY or self.site[name][2] == "RAMW"]
+            if memory:
+                found.append(memory)
+        return [tuple(block + [name for table in block for name in behind[self.nets(table, "F")]]) for block in found]
+
+    def cleared(self, sites, unit_of):
+        """Returns the units that must leave a block's new sites, or None if there is something that cannot move."""
+        block, leaving = set(sites), set()
+        slices = {(place, site[0]) for place, site in sites.values()}
+        for place in {place for place, _ in sites.values()}:
+            inside = [name for name, (at, _) in sites.items() if at == place]
+            is_memory = any(self.mode(name) in MEMORY for name in inside)
+            rules = {self.tile_rule(name) for name in inside if not self.is_table(name) and self.site[name][2] == "FF"}
+            for site, name in self.tiles.get(place, {}).items():
+                if name in block:
+                    continue
+                if site[2] == "RAMW" or self.mode(name) in MEMORY:
+                    return None
+                has_other_rule = rules and site[2] == "FF" and self.tile_rule(name) not in rules
+                if is_memory or has_other_rule or (place, site[0]) in slices:
+                    if name not in unit_of:
+                        return None
+                    leaving.add(unit_of[name])
+        return sorted(leaving)
+
     def sites(self, place, unit):
         """Returns free sites for the cells of a unit in a tile, or None."""
         tile = self.tiles.get(place, {})
@@ -191,6 +239,13 @@ class Placement:
             self.place[name], self.site[name] = place, site
             self.tiles[place][site] = name
 
+    def restore(self, before):
+        """Puts cells back, some of which may have no site."""
+        for name in before:
+            if self.tiles[self.place[name]].get(self.site[name]) == name:
+                del self.tiles[self.place[name]][self.site[name]]
+        self.put(before)
+
     def where(self, cells) -> dict[str, tuple]:
         return {name: (self.place[name], self.site[name]) for name in cells}
 
@@ -198,6 +253,7 @@ class Placement:
         """Writes the sites of cells into the design."""
         for name in cells:
             (x, y), (at, number, kind) = self.place[name], self.site[name]
+            number = "" if kind == "RAMW" else number
             self.cells[name]["attributes"]["NEXTPNR_BEL"] = f"X{x}/Y{y}/SLICE{'ABCD'[at]}.{kind}{number}"
 
 
@@ -305,12 +361,12 @@ class Group:
     def sources(self, name) -> list[str]:
         return [source for source in self.timing.outputs[name] if self.timing.arrival[source] >= 0]
 
-    def window(self):
+    def window(self, margin=MARGIN):
         """Returns the columns and rows in which a move may be useful."""
         xs, ys = zip(self.place, *self.points, strict=True)
         return (
-            np.arange(max(min(xs) - MARGIN, 0), min(max(xs) + MARGIN + 1, COLUMNS)),
-            np.arange(max(min(ys) - MARGIN, 0), min(max(ys) + MARGIN + 1, ROWS)),
+            np.arange(max(min(xs) - margin, 0), min(max(xs) + margin + 1, COLUMNS)),
+            np.arange(max(min(ys) - margin, 0), min(max(ys) + margin + 1, ROWS)),
         )
 
     def costs(self, columns, rows):
@@ -403,8 +459,7 @@ def move(timing: Timing, units) -> bool:
                 break
         if len(taken) == len(cells):
             # A group may have lost its form, because not all of its sites were free.
-            now = (np.array([at]) for at in placement.place[cells[0]])
-            if alone or Group(timing, cells).costs(*now)[0, 0] < here - GAIN:
+            if alone or cost_here(timing, cells) < here - GAIN:
                 return True
             misses += 1
         placement.take(taken)
@@ -412,8 +467,62 @@ def move(timing: Timing, units) -> bool:
         placement.site.update({name: site for name, (_, site) in before.items()})
         if misses > MISSES_MAX:
             break
-    placement.put(before)
+    placement.restore(before)
     return False
+
+
+def cost_here(timing: Timing, cells) -> float:
+    return Group(timing, cells).costs(*(np.array([at]) for at in timing.placement.place[cells[0]]))[0, 0]
+
+
+def settle(timing: Timing, unit) -> bool:
+    """Puts a unit that has lost its site on the best free one near its neighbours."""
+    placement = timing.placement
+    group = Group(timing, unit)
+    columns, rows = group.window(SETTLE_MARGIN)
+    costs = group.costs(columns, rows)
+    for at in np.argsort(costs, axis=None, kind="stable")[:SITES_MAX]:
+        column, row = np.unravel_index(at, costs.shape)
+        place = (int(columns[column]), int(rows[row]))
+        if place in placement.logic and (sites := placement.sites(place, unit)):
+            placement.put({name: (place, site) for name, site in sites.items()})
+            return True
+    return False
+
+
+def move_block(timing: Timing, block, unit_of) -> set[str]:
+    """Moves a block to a better place, and the units that are there to other places, if all of them together are less late
+    then. Returns the cells that have moved."""
+    placement = timing.placement
+    group = Group(timing, block)
+    if not group.points:
+        return set()
+    columns, rows = group.window()
+    costs = group.costs(columns, rows)
+    here = costs[group.place[0] - columns[0], group.place[1] - rows[0]]
+    better = np.argwhere(costs < here - GAIN)
+    order = np.argsort(costs[better[:, 0], better[:, 1]], kind="stable")
+    own, tries = placement.where(block), 0
+    for column, row in better[order[:SITES_MAX]]:
+        across, along = int(columns[column]) - group.place[0], int(rows[row]) - group.place[1]
+        sites = {name: ((x + across, y + along), site) for name, ((x, y), site) in own.items()}
+        if not all(place in placement.logic for place, _ in sites.values()):
+            continue
+        if (leaving := placement.cleared(sites, unit_of)) is None:
+            continue
+        others = [name for unit in leaving for name in unit]
+        before = own | placement.where(others)
+        cost = here + sum(cost_here(timing, unit) for unit in leaving)
+        placement.take(before)
+        placement.put(sites)
+        if all(settle(timing, unit) for unit in leaving):
+            now = cost_here(timing, block) + sum(cost_here(timing, unit) for unit in leaving)
+            if now < cost - GAIN:
+                return set(before)
+        placement.restore(before)
+        if (tries := tries + 1) == BLOCK_TRIES:
+            break
+    return set()
 
 
 def grow(timing: Timing, unit, unit_of, settled) -> list[tuple[str, ...]]:
@@ -437,30 +546,40 @@ def grow(timing: Timing, unit, unit_of, settled) -> list[tuple[str, ...]]:
 
 
 def refine(timing: Timing) -> list[int]:
-    """Moves units, in every second round groups of them, until this helps no more, and leaves the best placement.
+    """Moves units, then groups of them, then blocks, and repeats this until it helps no more; leaves the best placement.
     Returns the longest delay before each round, and at the end."""
     placement = timing.placement
     units = placement.units()
+    # Few places are free for a unit of more than two cells.
+    blocks = placement.blocks() + [unit for unit in units if len(unit) > 2]
     unit_of = {name: unit for unit in units for name in unit}
-    movable = [name for unit in units for name in unit]
+    movable = list(dict.fromkeys(name for unit in [*units, *blocks] for name in unit))
     history, lateness = [timing.update()], [timing.lateness()]
     best = placement.where(movable)
     for number in range(ROUNDS_MAX):
+        kind = ("unit", "group", "block")[number % 3]
         longest = timing.longest()
-        late = [(max(longest[name] for name in unit), unit) for unit in units]
+        late = [(max(longest[name] for name in unit), unit) for unit in (blocks if kind == "block" else units)]
         # The delays around units that have moved are not known until the next round.
         settled = set()
         for _, unit in sorted((item for item in late if item[0] > TARGET_PS), reverse=True):
-            if settled.isdisjoint(unit):
-                group = grow(timing, unit, unit_of, settled) if number % 2 else [unit]
-                if (number % 2 == 0 or len(group) > 1) and move(timing, group):
-                    cells = [name for joined in group for name in joined]
-                    settled.update(cells, timing.neighbours(cells))
+            if not settled.isdisjoint(unit):
+                continue
+            moved = set()
+            if kind == "block":
+                moved = move_block(timing, unit, unit_of)
+            else:
+                group = [unit] if kind == "unit" else grow(timing, unit, unit_of, settled)
+                if (kind == "unit" or len(group) > 1) and move(timing, group):
+                    moved = {name for joined in group for name in joined}
+            settled |= moved | timing.neighbours(moved)
         history.append(timing.update())
         lateness.append(timing.lateness())
         if lateness[-1] < min(lateness[:-1]):
             best = placement.where(movable)
-        if not lateness[-1] or min(lateness[-ROUNDS_WITHOUT_GAIN:]) > 0.99 * min(lateness[:-ROUNDS_WITHOUT_GAIN], default=np.inf):
+        if not lateness[-1] or min(lateness[-ROUNDS_WITHOUT_GAIN:]) > 0.99 * min(
+            lateness[:-ROUNDS_WITHOUT_GAIN], default=np.inf
+        ):
             break
     placement.take(movable)
     placement.put(best)

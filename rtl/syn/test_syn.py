@@ -301,8 +301,9 @@ class Placed:
                 ends = [port for port in ports if port in {"M", "DI", "CE", "DIA0"}]
                 lines += [f"(SETUPHOLD (posedge {port}) (posedge CLK) (200:200:200) (0:0:0))" for port in ends]
             else:
-                starts = [port for port in ports if port not in {"F", "OFX"}]
-                lines += [f"(IOPATH {i} {o} (180:180:180) (180:180:180))" for i in starts for o in ports if o in {"F", "OFX"}]
+                ends = {"F", "OFX", "FCO"}.intersection(ports)
+                starts = [port for port in ports if port not in ends]
+                lines += [f"(IOPATH {i} {o} (180:180:180) (180:180:180))" for i in starts for o in sorted(ends)]
         design = {"modules": {"top": {"attributes": {"top": 1}, "cells": self.cells}}}
         return refine.Timing(paths.Netlist(lines), refine.Placement(design))
 
@@ -410,6 +411,44 @@ def test_cells_do_not_go_where_their_kind_cannot_be():
     history = refine.refine(design.timing())
     assert set(history) == {history[0]}
     assert site_of(design, "table") == "X90/Y80/SLICEA.K0"
+
+
+def far_block(mode, low, high, **inputs):
+    """A block of two cells with a register, far away from both memories of its path. The only tiles near the path have
+    look-up tables in its slice."""
+    design = Placed()
+    first = design.cell("first", "DP16KD", "X20/Y20/EBR0", {"CLK": CLOCK}, ["DOA0"])
+    middle = design.cell("low", "TRELLIS_COMB", f"X90/Y80/{low}", {"A": first}, ["FCO"], MODE=mode)
+    end = design.cell("high", "TRELLIS_COMB", f"X90/Y80/{high}", {"FCI": middle} | inputs, ["F"], MODE=mode)
+    out = design.register("sum", f"X90/Y80/{high}".replace("K", "FF"), end, port="DI")
+    design.cell("last", "DP16KD", "X24/Y20/EBR0", {"CLK": CLOCK, "DIA0": out})
+    for column, number in itertools.product((21, 22, 23), (0, 1)):
+        design.table(f"other{column}{number}", f"X{column}/Y20/SLICEA.K{number}", [])
+    return design
+
+
+@pytest.mark.parametrize("mode", ["CCU2", "DPRAM"])
+def test_a_block_moves_with_its_register_and_others_make_room(mode):
+    design = far_block(mode, "SLICEA.K0", "SLICEA.K1")
+    history = refine.refine(design.timing())
+    assert history[-1] < 3000 < history[0]
+    place = site_of(design, "low").rpartition("/")[0]
+    assert place in {"X21/Y20", "X22/Y20", "X23/Y20"}
+    sites = [site_of(design, name) for name in ("low", "high", "sum")]
+    assert sites == [f"{place}/SLICEA.K0", f"{place}/SLICEA.K1", f"{place}/SLICEA.FF1"]
+    check_sites(design)
+    if mode == "DPRAM":
+        assert not [name for name in design.cells if name.startswith("other") and site_of(design, name).startswith(place)]
+
+
+def test_a_block_stays_where_what_is_in_its_way_cannot_move():
+    design = far_block("CCU2", "SLICEA.K0", "SLICEA.K1")
+    for column in (21, 22, 23):
+        design.cells[f"other{column}0"]["parameters"]["MODE"] = "DPRAM"
+    # A memory that could move has no place to go, because all other tiles are full.
+    history = refine.refine(design.timing())
+    assert set(history) == {history[0]}
+    assert site_of(design, "low") == "X90/Y80/SLICEA.K0"
 
 
 def test_blocks_of_the_core_get_the_sites_of_the_table(tmp_path):
