@@ -11,8 +11,8 @@
 // The input is stopped when an output does not accept frames, and when requests come faster than the store executes
 // them, one every two cycles, or repetitions of requests of sessions faster than one every four cycles. A record stream
 // that stops makes operations `busy` and stops nothing. A response stream that stops holds back the commands after it.
-// Latency: from the last beat in to the first beat out, 51 or 52 cycles if the store answers, 55 or 56 if it answers a
-// request of a session, 39 for a repetition, 36 or 37 for other requests of sessions, and 32 or 33 for all others.
+// Latency: from the last beat in to the first beat out, 51 or 52 cycles if the store answers, 57 or 58 if it answers a
+// request of a session, 41 for a repetition, 38 or 39 for other requests of sessions, and 32 or 33 for all others.
 // Throughput: one beat in each cycle, one request to the store every two cycles, one repetition every four cycles.
 // Counters: the counters of the XDP program, 64 bits each, in the order of spec/transfer.toml and spec/common.toml.
 // rst_ni must be 0 for at least ten cycles, because the parts of the core get it one after the other.
@@ -441,10 +441,14 @@ module ls_transfer_core
   end
 
   // A repetition comes with the next number of its session. When it has waited, own_sequence_q is its own number.
-  logic [63:0] next_sequence_q, own_sequence_q;
+  // The high half is computed one cycle after the low half.
+  logic [63:0] own_sequence_q;
+  logic [31:0] own_low_q, next_high_q;
+  logic is_borrowed_q;
   always_ff @(posedge clk_i) begin
-    next_sequence_q <= issued.about.session_sequence;
-    own_sequence_q <= next_sequence_q - 1'b1;
+    {is_borrowed_q, own_low_q} <= {1'b0, issued.about.session_sequence[31:0]} - 1'b1;
+    next_high_q <= issued.about.session_sequence[63:32];
+    own_sequence_q <= {next_high_q - 32'(is_borrowed_q), own_low_q};
   end
   always_comb begin
     repeated = issued.about;

@@ -271,8 +271,9 @@ module ls_transfer_execute
   end
 
   // ----------------------------------------------------------------------------- arithmetic (c+3)
-  // Decides what happens. The next cycle only chooses between contents that are prepared here: each of its choices is
-  // over hundreds of bits, so it begins with a register.
+  // Decides what happens, but for what the sums decide: is_short and is_over together say that they refuse the
+  // operation. So the next cycle has one look-up table for each of its choices between contents that are prepared here,
+  // which are choices of hundreds of bits.
   typedef struct packed {
     cell_t base;               // the source, if no operation changes it
     amount_t balance;          // of the source, if the operation is executed
@@ -280,17 +281,24 @@ module ls_transfer_execute
     amount_t sum;              // balance of the destination plus the amount
     version_t source_version;  // plus 1
     version_t destination_version;
-    code_e code;
+    logic is_short;            // the source cannot pay, or keeps more than the format of the reply can express
+    logic is_over;             // the balance of the destination would be too large
+    code_e code;               // if the sums do not refuse the operation
+    code_e failing_code;       // if they do
     logic is_forwarded;
     logic is_repeated;         // the number is not larger than the last one of the account; nothing changes
     logic is_same;             // it is the same operation as the last one: the balance told is that of its reply
-    logic is_executed;         // the operation changes accounts
+    // The following holds if the sums do not refuse the operation. If they do, it changes only the last number of the
+    // source, its version and the credit, and only if refusal_spends.
+    logic executes;            // the operation changes accounts
     logic pays;                // and is a TRANSFER
-    logic is_written;          // the operation changes the source
-    logic is_last;             // the last number of the source becomes that of the operation
+    logic writes;              // the operation changes the source
+    logic numbers;             // the last number of the source becomes that of the operation
     logic stores;              // the operation or the order changes the source
     logic spends;              // the credit falls by 1
     logic records;
+    logic refusal_spends;
+    logic refusal_records;
     logic reads;
     amount_t told;             // balance in the result, if the operation is neither executed nor repeated
     logic grants;
@@ -317,8 +325,8 @@ module ls_transfer_execute
   amount_t credit_d, credit_q;  // refusals of numbered requests that may still be recorded
   logic is_operation, is_numbered, is_known, is_changing, is_reading, is_frozen, is_claimed, is_answered, is_stale;
   logic is_same_body, is_insufficient, is_left_over, is_large, is_plain, is_refusal, is_settled, has_credit, keeps;
-  logic is_short, is_over, is_too_large, is_failing, executes, spends, spends_failed;
-  code_e early, failing_code, repeated_code;
+  logic is_too_large, is_summed;
+  code_e early, repeated_code;
   logic [AmountBits-PaperBits-1:0] source_high;  // above the paper's format
 
   assign operation = operand_q.slot.operation;
@@ -379,24 +387,23 @@ module ls_transfer_execute
     // A refusal of a numbered request needs credit.
     is_refusal = is_plain && is_changing && is_numbered;
 
-    // The sums refuse the operation: it is a TRANSFER of more than the source may pay, or one that leaves a balance
-    // that the format of the reply cannot express (is_short), or the balance of the destination would be too large
-    // (is_over). An amount that exceeds the format itself is refused for the destination.
+    // The sums refuse a TRANSFER of more than the source may pay, and one that leaves a balance that the format of the
+    // reply cannot express (is_short), or makes one of the destination that is too large (is_over). An amount that
+    // exceeds the format itself is refused for the destination.
     is_insufficient = rests[borrow][HighBits+1];
     source_high = source_q.balance[AmountBits-1:PaperBits];
     is_left_over = decoded_q.is_paper && (source_high > 1 || (source_high == 1 && !paper_rest[PaperBits]));
     is_too_large = decoded_q.is_paper && (decoded_q.is_beyond_paper ||
         destination_q.balance[AmountBits-1:PaperBits] != '0 || paper_total[PaperBits]);
-    is_short = is_known && is_plain && !is_settled && decoded_q.is_transfer &&
-        (is_insufficient || is_left_over);
-    is_over = is_known && is_plain && !is_settled &&
-        (decoded_q.is_transfer || decoded_q.is_issue) &&
+    is_summed = is_known && is_plain && !is_settled && !values_d.is_repeated;
+    values_d.is_short = is_summed && decoded_q.is_transfer && (is_insufficient || is_left_over);
+    values_d.is_over = is_summed && (decoded_q.is_transfer || decoded_q.is_issue) &&
         (totals[carry][HighBits+1:HighBits] != '0 || is_too_large);
-    is_failing = !values_d.is_repeated && (is_short || is_over);
 
     // A refusal without credit is not recorded, and answered `busy`.
-    if (is_refusal && !has_credit) failing_code = CodeBusy;
-    else failing_code = is_known && decoded_q.is_transfer && is_insufficient ? CodeInsufficientFunds : CodeOverflow;
+    if (is_refusal && !has_credit) values_d.failing_code = CodeBusy;
+    else if (decoded_q.is_transfer && is_insufficient) values_d.failing_code = CodeInsufficientFunds;
+    else values_d.failing_code = CodeOverflow;
     if (is_stale) repeated_code = CodeStaleId;
     else repeated_code = is_same_body ? source_q.last.code : CodeIdReused;
     values_d.code = early;
@@ -404,21 +411,17 @@ module ls_transfer_execute
     if (is_changing && is_claimed) values_d.code = CodeBusy;
     if (operand_q.slot.is_order) values_d.code = decoded_q.order_code;
     if (values_d.is_repeated) values_d.code = repeated_code;
-    if (is_failing) values_d.code = failing_code;
 
-    // What happens if the sums refuse nothing (executes, spends), and if they do (spends_failed).
-    executes = !values_d.is_repeated && is_operation && is_plain && !is_reading && !is_settled;
-    spends_failed = is_refusal && has_credit;
-    spends = !values_d.is_repeated && spends_failed && is_settled;
-    values_d.is_executed = executes && !is_failing;
-    values_d.pays = executes && decoded_q.is_transfer && !is_failing;
-    values_d.spends = is_failing ? spends_failed : spends;
-    values_d.is_written = is_failing ? spends_failed : executes || spends;
-    values_d.is_last = is_failing ? spends_failed : (executes || spends) && is_numbered;
-    values_d.stores = is_failing ? spends_failed : executes || spends || decoded_q.stores;
-    if (is_failing) values_d.records = is_refusal ? has_credit : keeps;
-    else values_d.records = !values_d.is_repeated &&
-        (executes || (is_operation && is_plain && (is_refusal && is_settled ? has_credit : keeps)));
+    values_d.executes = !values_d.is_repeated && is_operation && is_plain && !is_reading && !is_settled;
+    values_d.pays = values_d.executes && decoded_q.is_transfer;
+    values_d.refusal_spends = is_refusal && has_credit;
+    values_d.spends = !values_d.is_repeated && values_d.refusal_spends && is_settled;
+    values_d.writes = values_d.executes || values_d.spends;
+    values_d.numbers = values_d.writes && is_numbered;
+    values_d.stores = values_d.writes || decoded_q.stores;
+    values_d.refusal_records = is_refusal ? has_credit : keeps;
+    values_d.records = !values_d.is_repeated && (values_d.executes ||
+        (is_operation && is_plain && (is_refusal && is_settled ? has_credit : keeps)));
     values_d.reads = decoded_q.reads;
     values_d.told = '0;
     if (values_d.reads && !is_settled) values_d.told = source_q.balance;
@@ -451,12 +454,14 @@ module ls_transfer_execute
     if (phase_i) values_q <= values_d;
     // The first decision after a reset comes before the first values.
     if (!rst_ni) begin
-      {values_q.is_executed, values_q.pays, values_q.is_written, values_q.stores} <= '0;
+      {values_q.executes, values_q.pays, values_q.writes, values_q.stores, values_q.refusal_spends} <= '0;
       {values_q.grants, values_q.spends} <= '0;
     end
   end
 
   // ------------------------------------------------------------------------------- decision (c+4)
+  logic is_failing, is_executed, is_written, is_last;
+  code_e code;
   result_t result_d, result_q;
   record_t record_d, record_q;
   cell_t cell_d, cell_q;
@@ -466,45 +471,50 @@ module ls_transfer_execute
 
   // The result, and what happens to the accounts.
   always_comb begin
-    source_write = values_q.stores;
-    destination_write = values_q.pays;
+    is_failing = values_q.is_short || values_q.is_over;
+    is_executed = values_q.executes && !is_failing;
+    is_written = is_failing ? values_q.refusal_spends : values_q.writes;
+    is_last = is_failing ? values_q.refusal_spends : values_q.numbers;
+    source_write = is_failing ? values_q.refusal_spends : values_q.stores;
+    destination_write = values_q.pays && !is_failing;
+    code = is_failing ? values_q.failing_code : values_q.code;
     credit_d = credit_q;
     if (values_q.grants) credit_d = values_q.credit_more;
-    else if (values_q.spends) credit_d = values_q.credit_less;
+    else if (is_failing ? values_q.refusal_spends : values_q.spends) credit_d = values_q.credit_less;
 
     // The new cells. A cell that is not changed keeps its content, because the next slots may take it from here.
     source_next = values_q.base;
     destination_next = destination_q;
-    if (values_q.is_executed) begin
+    if (is_executed) begin
       source_next.balance = values_q.balance;
       source_next.frozen  = values_q.frozen;
     end
-    if (values_q.is_written) source_next.version = values_q.source_version;
-    if (values_q.is_last) begin
+    if (is_written) source_next.version = values_q.source_version;
+    if (is_last) begin
       source_next.last = '{
           number: operation.number,
           destination: operation.destination[IdBits-1-:PaperBits],
           amount: operation.amount[PaperBits-1:0],
           command: operation.command,
-          code: values_q.code,
-          reply: values_q.is_executed ? values_q.balance[PaperBits-1:0] : '0
+          code: code,
+          reply: is_executed ? values_q.balance[PaperBits-1:0] : '0
       };
     end
-    if (values_q.pays) begin
+    if (destination_write) begin
       destination_next.balance = values_q.sum;
       destination_next.version = values_q.destination_version;
     end
 
     result_d = '0;
     result_d.user = operation.user;
-    result_d.code = values_q.code;
+    result_d.code = code;
     result_d.is_full = operand_q.slot.is_busy;
     result_d.forward = values_q.is_forwarded;
     result_d.repeated = values_q.is_repeated;
-    result_d.recorded = values_q.records;
-    if (values_q.is_executed) result_d.balance = values_q.balance;
+    result_d.recorded = is_failing ? values_q.refusal_records : values_q.records;
+    if (is_executed) result_d.balance = values_q.balance;
     else result_d.balance = values_q.is_same ? amount_t'(source_q.last.reply) : values_q.told;
-    if (values_q.pays) result_d.destination_balance = values_q.sum;
+    if (destination_write) result_d.destination_balance = values_q.sum;
     if (values_q.reads) begin
       result_d.held = source_q.held_out;
       result_d.version = source_q.version;
@@ -513,15 +523,15 @@ module ls_transfer_execute
 
     record_d = '{
         user: operation.user,
-        code: values_q.code,
+        code: code,
         command: operation.command,
         number: operation.number,
         source: operation.source,
         destination: operation.destination,
         amount: operation.amount,
-        source_version: values_q.is_written ? values_q.source_version : '0,
-        destination_version: values_q.pays ? values_q.destination_version : '0,
-        source_balance: values_q.is_executed ? values_q.balance : '0
+        source_version: is_written ? values_q.source_version : '0,
+        destination_version: destination_write ? values_q.destination_version : '0,
+        source_balance: is_executed ? values_q.balance : '0
     };
 
     // After an order.
@@ -708,7 +718,7 @@ module ls_transfer_execute
   // Amount by which the sum of all balances may change.
   always_comb begin
     added = '0;
-    if (is_decided && !operand_q.slot.is_order && values_q.is_executed &&
+    if (is_decided && !operand_q.slot.is_order && is_executed &&
         operation.command inside {CommandCreate, CommandIssue}) begin
       added = SumBits'(operation.amount);
     end
@@ -754,7 +764,7 @@ module ls_transfer_execute
       if (result_d.recorded) assert (operand_q.slot.has_place);
       // Refusals change no balance.
       if (result_d.code != CodeDone || result_d.forward || result_d.repeated) begin
-        assert (!values_q.is_executed && !destination_write);
+        assert (!is_executed && !destination_write);
         if (operand_q.found) assert (source_next.balance == payer.balance);
       end
       if (operand_q.slot.is_busy || operation.refused != CodeDone || is_reading ||
@@ -766,7 +776,7 @@ module ls_transfer_execute
       if (source_write && operand_q.found) assert (!payer.claimed);
       if (destination_write) assert (!payee.claimed && !payer.claimed);
       // Rules of TRANSFER.
-      if (values_q.is_executed && operation.command == CommandTransfer) begin
+      if (is_executed && operation.command == CommandTransfer) begin
         assert (destination_write && !payer.frozen && !payee.frozen);
         assert (SumBits'(payer.held_out) + SumBits'(operation.amount) <= SumBits'(payer.balance));
         assert (source_next.balance == payer.balance - operation.amount);

@@ -37,7 +37,7 @@ module ls_transfer_records
   logic extra_valid, extra_ready, extras_ready;
   logic [$clog2(Depth):0] unused_count;
   logic is_second_q;
-  transfer_record_beats_t joined;
+  transfer_record_beats_t next_joined, joined;
 
   ls_fifo #(
       .T(extra_t),
@@ -56,22 +56,22 @@ module ls_transfer_records
   );
 
   always_comb begin
-    joined = '0;
-    joined.source = record_i.source;
-    joined.destination = record_i.destination;
-    joined.amount = record_i.amount;
-    joined.source_version = record_i.source_version;
-    joined.destination_version = record_i.destination_version;
-    joined.source_balance = record_i.source_balance;
-    joined.slot = extra.slot;
-    joined.command = {16'(record_i.code), 16'(extra.command)};
-    joined.place = {16'd1, 16'd0};
-    joined.nonce = extra.nonce;
-    joined.session_sequence = extra.session_sequence;
-    joined.sum = extra.sum;
-    joined.timestamp = extra.timestamp;
-    joined.uuid = extra.uuid;
-    joined.time_ns = extra.time_ns;
+    next_joined = '0;
+    next_joined.source = record_i.source;
+    next_joined.destination = record_i.destination;
+    next_joined.amount = record_i.amount;
+    next_joined.source_version = record_i.source_version;
+    next_joined.destination_version = record_i.destination_version;
+    next_joined.source_balance = record_i.source_balance;
+    next_joined.slot = extra.slot;
+    next_joined.command = {16'(record_i.code), 16'(extra.command)};
+    next_joined.place = {16'd1, 16'd0};
+    next_joined.nonce = extra.nonce;
+    next_joined.session_sequence = extra.session_sequence;
+    next_joined.sum = extra.sum;
+    next_joined.timestamp = extra.timestamp;
+    next_joined.uuid = extra.uuid;
+    next_joined.time_ns = extra.time_ns;
   end
 
   typedef struct packed {
@@ -79,13 +79,27 @@ module ls_transfer_records
     logic [BeatBits-1:0] data;
   } out_t;
 
-  logic next_valid, next_ready;
+  logic next_joined_valid, next_joined_ready, next_valid, next_ready;
   out_t next, out;
 
-  assign next_valid = record_valid_i && extra_valid;
+  // Both queues are read without a clock, and their memories are far apart.
+  ls_slice #(
+      .T(transfer_record_beats_t)
+  ) u_joined (
+      .clk_i,
+      .rst_ni,
+      .valid_i(next_joined_valid),
+      .ready_o(next_joined_ready),
+      .data_i (next_joined),
+      .valid_o(next_valid),
+      .ready_i(next_ready && is_second_q),
+      .data_o (joined)
+  );
+
+  assign next_joined_valid = record_valid_i && extra_valid;
   assign next = '{last: is_second_q, data: is_second_q ? joined[2*BeatBits-1:BeatBits] : joined[BeatBits-1:0]};
-  assign extra_ready = record_valid_i && next_ready && is_second_q;
-  assign record_ready_o = extra_valid && next_ready && is_second_q;
+  assign extra_ready = record_valid_i && next_joined_ready;
+  assign record_ready_o = extra_valid && next_joined_ready;
   assign record_left_o = m_axis_tvalid && m_axis_tready && out.last;
   assign m_axis_tdata = out.data;
   assign m_axis_tlast = out.last;
@@ -95,7 +109,6 @@ module ls_transfer_records
     else if (next_valid && next_ready) is_second_q <= !is_second_q;
   end
 
-  // Both queues are read without a clock.
   ls_skid #(
       .T(out_t)
   ) u_out (

@@ -6,7 +6,7 @@
 //
 // Timing for a source whose buckets are at the inputs in cycle k: the ids of its buckets are read in cycles k and k+1
 // and compared in cycle k+2, in which id_i must have the id; the outputs are valid in cycle k+3, in which insert_i and
-// remove_i must be given. The write is done in cycle k+4. A destination comes one cycle later.
+// remove_i must be given. The write is done in cycle k+5. A destination comes one cycle later.
 //
 // Forwarding: a source of the next two slots, and a destination of the next slot, has read its buckets before the
 // write. So the last two writes (`change_q`) are compared in cycle k+2, too, and in cycle k+3 the result for a cell is
@@ -81,15 +81,24 @@ module ls_transfer_search
 
   assign asked = {second_i, first_i};
 
+  // The memories are far apart, so what they write comes from registers.
+  logic [Ways-1:0] write_q;
+  bucket_t write_bucket_q;
+  entry_t write_entry_q;
+  always_ff @(posedge clk_i) begin
+    for (int unsigned w = 0; w < Ways; w++) begin
+      write_q[w] <= rst_ni && (clear_q || (phase_i && change_q[0].valid && change_q[0].way == WayBits'(w)));
+    end
+    write_bucket_q <= clear_q ? clear_bucket_q : change_q[0].bucket;
+    write_entry_q  <= clear_q ? '0 : change_q[0].entry;
+  end
+
   for (genvar b = 0; b < 2; b++) begin : gen_bucket
     for (genvar w = 0; w < int'(Ways); w++) begin : gen_way
-      logic write;
       entry_t unused_data;
 `ifdef FORMAL
       entry_t [Buckets-1:0] content;
 `endif
-
-      assign write = clear_q || (phase_i && change_q[0].valid && change_q[0].way == WayBits'(w));
 
       ls_transfer_ram #(
           .Width($bits(entry_t)),
@@ -101,9 +110,9 @@ module ls_transfer_search
           .a_address_i(asked[b]),
           .a_data_i('0),
           .a_data_o(read[b][w]),
-          .b_write_i(write),
-          .b_address_i(clear_q ? clear_bucket_q : change_q[0].bucket),
-          .b_data_i(clear_q ? '0 : change_q[0].entry),
+          .b_write_i(write_q[w]),
+          .b_address_i(write_bucket_q),
+          .b_data_i(write_entry_q),
           .b_data_o(unused_data)
 `ifdef FORMAL,
           .content_o(content)
@@ -281,6 +290,8 @@ module ls_transfer_search
             if (change_q[0].valid && change_q[0].bucket == bucket_t'(i) &&
                 change_q[0].way == WayBits'(w))
               assert (entries_q[i*Ways+w] == change_q[0].entry);
+            else if (write_q[w] && write_bucket_q == bucket_t'(i))
+              assert (entries_q[i*Ways+w] == write_entry_q);
             else if (ready_o) begin
               assert (entries_q[i*Ways+w].is_used == gen_bucket[b].gen_way[w].content[i].is_used);
               if (entries_q[i*Ways+w].is_used)

@@ -20,7 +20,7 @@
 // host has claimed an account. While this is possible (may_forward_i), the next request of the session waits for the
 // result.
 //
-// Latency: six cycles from the key to its request, one for other requests. Throughput: one request in each cycle, of
+// Latency: seven cycles from the key to its request, one for other requests. Throughput: one request in each cycle, of
 // sessions one every three cycles; each has at least three beats.
 // Contents: undefined after power-on; zero in simulation.
 
@@ -107,9 +107,9 @@ module ls_transfer_session
   logic key_valid, keys_ready, content_valid, contents_ready, out_valid, out_ready, leaves;
   session_key_t key, head_q;
   decided_t decided, out;
-  session_t read, next_read, content;  // next_read and content have the number after their own
+  session_t read, read_q, next_read, content;  // next_read and content have the number after their own
   logic [63:0] next_number;
-  logic [2:0] reading_q;
+  logic [3:0] reading_q;
   logic [ReadBits:0] reads_q, reads_d;  // keys that wait
   logic [ReadBits:0] unused_contents, unused_keys;
 
@@ -172,9 +172,10 @@ module ls_transfer_session
   );
 
   // The number of the last request is needed only to know the next one.
-  assign next_number = read.session_sequence + 1'b1;
+  always_ff @(posedge clk_i) read_q <= read;
+  assign next_number = read_q.session_sequence + 1'b1;
   always_comb begin
-    next_read = read;
+    next_read = read_q;
     next_read.session_sequence = next_number;
   end
 
@@ -184,7 +185,7 @@ module ls_transfer_session
   ) u_contents (
       .clk_i,
       .rst_ni,
-      .valid_i(reading_q[2]),
+      .valid_i(reading_q[3]),
       .ready_o(contents_ready),
       .data_i (next_read),
       .valid_o(content_valid),
@@ -201,7 +202,7 @@ module ls_transfer_session
       reads_q    <= '0;
       may_read_q <= 1'b1;
     end else begin
-      reading_q  <= {reading_q[1:0], enters};
+      reading_q  <= {reading_q[2:0], enters};
       reads_q    <= reads_d;
       // 0 while an order waits (order_waits_q) or is executed (state_q).
       may_read_q <= reads_d != (ReadBits + 1)'(Reads) && !order_valid_i && state_q != StateOrderRead;
@@ -541,7 +542,7 @@ module ls_transfer_session
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
       assert (!enters || keys_ready) else $error("a request was lost");
-      assert (!reading_q[2] || contents_ready) else $error("the contents of a session were lost");
+      assert (!reading_q[3] || contents_ready) else $error("the contents of a session were lost");
     end
   end
 `endif

@@ -57,7 +57,7 @@ MUTANTS = [
     (EXECUTE, "if (decoded_q.is_last_blank) values_d.base.last = '0;",
      "if (decoded_q.is_blank) values_d.base.last = '0;", "a new account has an old number"),
     (EXECUTE, "if (decoded_q.is_blank) values_d.base = '0;", "", "a new account has old contents"),
-    (EXECUTE, "destination_write = values_q.pays;",
+    (EXECUTE, "destination_write = values_q.pays && !is_failing;",
      "destination_write = operand_q.destination_found && operation.command == CommandTransfer;",
      "a refused TRANSFER pays"),
     (STORE, "has_payee_q ? found_cell : source_q", "found_cell", "ISSUE adds to another account"),
