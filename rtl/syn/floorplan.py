@@ -25,6 +25,10 @@ COLUMNS = [
 ]
 
 
+class OtherBlocks(ValueError):
+    """A table of sites is for another netlist."""
+
+
 def sites(count: int) -> list[str]:
     """Returns the names of `count` sites of RAM blocks in the middle of the row, from left to right."""
     first = (len(COLUMNS) - count) // 2
@@ -55,6 +59,6 @@ def place_blocks(netlist: dict, table: pathlib.Path = CORE_SITES):
     blocks = {name for name, cell in top["cells"].items() if cell["type"] in BLOCKS}
     if blocks != set(sites_of):
         wrong = sorted(blocks.symmetric_difference(sites_of))[0]
-        raise ValueError(f"{table.name} does not have exactly the blocks of the netlist: {wrong}; make it with sites.py")
+        raise OtherBlocks(f"{table.name} does not have exactly the blocks of the netlist: {wrong}; use --choose-sites")
     for name in blocks:
         top["cells"][name]["attributes"]["BEL"] = sites_of[name]

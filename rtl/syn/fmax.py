@@ -2,8 +2,9 @@
 """Places and routes modules of rtl/ on a Lattice ECP5-85K (speed grade 8) with Yosys and nextpnr.
 
 The frequencies are written into rtl/syn/fmax.csv. Every port of a module gets a register, so that the paths from inputs
-and to outputs count as well. Each module runs in its own process. Arguments are names of designs; without any, all run.
-`--check` compares with the table and fails if a frequency is more than 10 % below it. Logs, reports and lists of the
+and to outputs count as well. Each module runs in its own process. Arguments are names of designs; without any, all
+modules run, but not the cores, which take hours. `--choose-sites` places a core that has a table of sites without it,
+and makes a new table from this, before it begins. `--check` compares with the table and fails if a frequency is more than 10 % below it. Logs, reports and lists of the
 longest paths (`*.paths.txt`) are in target/rtl-fmax. A native program `nextpnr-ecp5` on the path is used in place of
 that of PyPI, which runs in WebAssembly and takes about ten times as long.
 """
@@ -21,6 +22,7 @@ import floorplan
 import paths
 import refine
 import results
+import sites
 
 TABLE = pathlib.Path(__file__).with_name("fmax.csv")
 OUT = pathlib.Path("../target/rtl-fmax").resolve()
@@ -37,7 +39,7 @@ SPV = pathlib.Path("spv/spv.f").read_text().split()
 NIC = SPV + pathlib.Path("shells/nic.f").read_text().split()
 TRANSFER = pathlib.Path("transfer/transfer.f").read_text().split()
 # Name, files, top module, parameters.
-DESIGNS = [
+MODULES = [
     ("window", NIC, "ls_window", ""),
     ("classify", NIC, "ls_classify", ""),
     ("request", NIC, "ls_spv_request", ""),
@@ -50,7 +52,6 @@ DESIGNS = [
     ("commands", NIC, "ls_spv_commands", ""),
     ("emit", NIC, "ls_emit", ""),
     ("registers", NIC, "ls_registers", ""),
-    (SPV_CORE, SPV, "ls_spv_core", "-G LineBits=8"),
     ("transfer request", TRANSFER, "ls_transfer_request", ""),
     ("transfer checksum", TRANSFER, "ls_transfer_sum", ""),
     ("transfer sessions, 64 slots", TRANSFER, "ls_transfer_session", "-G SessionBits=6"),
@@ -58,13 +59,12 @@ DESIGNS = [
     ("transfer reply", TRANSFER, "ls_transfer_reply", ""),
     ("transfer records", TRANSFER, "ls_transfer_records", ""),
     ("transfer commands", TRANSFER, "ls_transfer_commands", ""),
-    (
-        TRANSFER_CORE,
-        TRANSFER,
-        "ls_transfer_core",
-        "-G BucketBits=6 -G SessionBits=6 -G RecordDepth=16",
-    ),
 ]
+CORES = [
+    (SPV_CORE, SPV, "ls_spv_core", "-G LineBits=8"),
+    (TRANSFER_CORE, TRANSFER, "ls_transfer_core", "-G BucketBits=6 -G SessionBits=6 -G RecordDepth=16"),
+]
+DESIGNS = MODULES + CORES
 
 
 def chain_ports(ys, design):
@@ -135,16 +135,18 @@ def place(design):
     ys.run_pass(f"synth_ecp5 -top {top} -json {stem}.json", yosys)
     netlist = json.loads(pathlib.Path(f"{stem}.json").read_text())
     block_registers.use_block_registers(netlist)
-    if name in REFINED:
-        floorplan.place_blocks(netlist)
-    else:
-        floorplan.place_accounts(netlist)
+    floorplan.place_accounts(netlist)
     pathlib.Path(f"{stem}.json").write_text(json.dumps(netlist))
     synthesized = time.monotonic() - began
     options = OPTIONS.get(name, ["--seed", "1"])
     try:
         if name in REFINED:
             placed, sdf, refined = (pathlib.Path(f"{stem}.{end}") for end in ("placed.json", "placed.sdf", "refined.json"))
+            if "--choose-sites" in sys.argv[1:]:
+                run_nextpnr(stem, "sites", f"{stem}.json", *options, "--no-route", "--write", placed)
+                sites.write_table(placed)
+            floorplan.place_blocks(netlist)
+            pathlib.Path(f"{stem}.json").write_text(json.dumps(netlist))
             run_nextpnr(stem, "place", f"{stem}.json", *options, "--no-route", "--write", placed, "--sdf", sdf)
             print(f"rtl-fmax: {name}: {refine.refine_file(placed, sdf, refined)}", file=sys.stderr)
             options = ["--no-pack", "--no-place"]
@@ -153,6 +155,9 @@ def place(design):
         run_nextpnr(stem, "nextpnr", refined, *options, "--report", f"{stem}.report.json", "--sdf", f"{stem}.sdf")
     except subprocess.CalledProcessError as error:
         print(f"rtl-fmax: {name}: nextpnr ended with {error.returncode}, see {stem}.*.log", file=sys.stderr)
+        return None
+    except floorplan.OtherBlocks as error:
+        print(f"rtl-fmax: {name}: {error}", file=sys.stderr)
         return None
     pathlib.Path(f"{stem}.paths.txt").write_text(paths.report(pathlib.Path(f"{stem}.sdf"), 1000 / GOAL_MHZ) + "\n")
     report = json.loads(pathlib.Path(f"{stem}.report.json").read_text())
@@ -173,7 +178,7 @@ def place(design):
 
 def main() -> int:
     OUT.mkdir(parents=True, exist_ok=True)
-    chosen = results.choose("rtl-fmax", DESIGNS, sys.argv[1:])
+    chosen = results.choose("rtl-fmax", MODULES, sys.argv[1:], CORES)
     if chosen is None:
         return 2
     is_check = "--check" in sys.argv[1:]

@@ -12,6 +12,7 @@ Usage: sites.py PLACED.json, which nextpnr has written; writes transfer_core_sit
 import collections
 import csv
 import json
+import pathlib
 import sys
 
 import floorplan
@@ -92,9 +93,8 @@ def choose(cells: dict) -> dict[str, str]:
     return site
 
 
-def main():
-    with open(sys.argv[1]) as file:
-        design = json.load(file)
+def write_table(placed: pathlib.Path):
+    design = json.loads(placed.read_text())
     (cells,) = (module["cells"] for module in design["modules"].values() if "top" in module["attributes"])
     with floorplan.CORE_SITES.open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
@@ -103,4 +103,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    write_table(pathlib.Path(sys.argv[1]))
