@@ -13,7 +13,7 @@ module ls_input
   import ls_pipeline_pkg::*;
 #(
     parameter int unsigned FrameBeatsMax = 24,
-    parameter int unsigned FrameFifoBeats = 512,
+    parameter int unsigned FrameFifoBeats = 512,  // power of two, at least 4 * FrameBeatsMax
     parameter int unsigned Frames = 64  // power of two, 8 or more
 ) (
     input logic clk_i,
@@ -38,6 +38,13 @@ module ls_input
 
     input logic decision_taken_i
 );
+
+  if (FrameFifoBeats < 4 * FrameBeatsMax || $countones(FrameFifoBeats) != 1) begin : gen_wrong_fifo
+    $fatal(1, "FrameFifoBeats must be a power of two, and at least 4 * FrameBeatsMax");
+  end
+  if (Frames < 8 || $countones(Frames) != 1) begin : gen_wrong_frames
+    $fatal(1, "Frames must be a power of two, and at least 8");
+  end
 
   localparam int unsigned CountBits = $clog2(Frames) + 1;
   // A frame of one beat is counted in is_open_q four cycles after its beat was taken in, so four frames may come in

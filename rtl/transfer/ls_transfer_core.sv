@@ -4,7 +4,7 @@
 // them, and passes all other frames to the host unchanged and in order.
 //
 // Interface: AXI-Stream of 512 bits from the network (s_axis), to the network (m_axis_network) and to the host
-// (m_axis_host); byte 0 of a frame is in tdata[7:0], and tkeep is all ones except in the last beat. Records of executed
+// (m_axis_host); byte 0 of a frame is in tdata[7:0], and tkeep is all ones except in the last beat. Records of
 // operations leave by m_axis_record, two beats each, and responses to the host's orders by m_axis_response, one beat
 // each; all their bytes are valid (spec/rtl.toml). Commands of the host come by s_command. now_ns_i is the clock of the
 // leases; it may be up to a few cycles late. A frame of more than FrameBeatsMax beats goes to the host unchanged.
