@@ -152,8 +152,9 @@ module ls_transfer_execute
   end
 
   // Sums of three amounts are computed in two halves at once: the high half for each carry from the low half, of which
-  // the low half then chooses one. Each half has two more bits than its terms.
-  localparam int unsigned LowBits = AmountBits / 2;
+  // the low half then chooses one. Each half has two more bits than its terms. The low half is the larger one, so that
+  // the narrow amounts of the proof have all carries, too.
+  localparam int unsigned LowBits = AmountBits - AmountBits / 2;
   localparam int unsigned HighBits = AmountBits - LowBits;
   localparam int unsigned MaxCarry = 2;
   typedef logic [LowBits+1:0] low_t;
