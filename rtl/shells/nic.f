@@ -5,6 +5,7 @@ pipeline/ls_axil_cross.sv
 pipeline/ls_registers.sv
 pipeline/ls_control.sv
 transfer/ls_transfer_pkg.sv
+transfer/ls_transfer_decode_pkg.sv
 transfer/ls_transfer_packet_pkg.sv
 transfer/ls_transfer_ram.sv
 transfer/ls_transfer_search.sv

@@ -2,6 +2,7 @@
 ../common/ls_fifo.sv
 ../common/ls_index_hash.sv
 ls_transfer_pkg.sv
+ls_transfer_decode_pkg.sv
 ls_transfer_ram.sv
 ls_transfer_search.sv
 ls_transfer_execute.sv

@@ -17,6 +17,7 @@
 
 module ls_transfer_execute
   import ls_transfer_pkg::*;
+  import ls_transfer_decode_pkg::*;
 #(
     parameter int unsigned CellBits = 16,
     parameter Style = "block"
@@ -51,15 +52,11 @@ module ls_transfer_execute
 
   typedef logic [CellBits-1:0] index_t;
 
+  // The cells of a slot.
   typedef struct packed {
-    slot_t  slot;
-    logic   found;              // the source is in the table
-    logic   is_new;             // the source is created
-    logic   destination_found;
-    logic   is_same_account;    // source and destination have the same id
     index_t source;
     index_t destination;
-  } work_t;
+  } cells_t;
 
   // --------------------------------------------------------------------------- reading (c to c+2)
   // Addresses and write enables of the memory's ports. They are registers, because the RAM blocks are far apart. The
@@ -68,6 +65,7 @@ module ls_transfer_execute
   logic source_port_write_q, destination_port_write_q;
   logic destination_found_q;
   work_t work_d, read_q, operand_q;
+  cells_t cells_d, read_cells_q, operand_cells_q;
   cell_t source_read, destination_read;
   cell_t source_next, destination_next;  // chosen by the slot before (c+4)
   logic source_write, destination_write;
@@ -85,10 +83,9 @@ module ls_transfer_execute
           found: source_found_i,
           is_new: source_new_i,
           destination_found: destination_found_q,
-          is_same_account: slot_i.operation.source == slot_i.operation.destination,
-          source: source_i,
-          destination: destination_port_q
+          is_same_account: slot_i.operation.source == slot_i.operation.destination
       };
+  assign cells_d = '{source: source_i, destination: destination_port_q};
 
   always_ff @(posedge clk_i) begin
     source_port_write_q <= rst_ni && !phase_i && source_write;
@@ -98,8 +95,8 @@ module ls_transfer_execute
       destination_port_q <= destination_i;
       destination_found_q <= destination_found_i;
     end else begin
-      source_port_q <= operand_q.source;
-      destination_port_q <= operand_q.destination;
+      source_port_q <= operand_cells_q.source;
+      destination_port_q <= operand_cells_q.destination;
     end
   end
 
@@ -131,8 +128,8 @@ module ls_transfer_execute
     return {
       destination_write_enable_q && destination_write_index_q == index,
       source_write_enable_q && source_write_index_q == index,
-      operand_q.slot.valid && operand_q.destination_found && operand_q.destination == index,
-      operand_q.slot.valid && (operand_q.found || operand_q.is_new) && operand_q.source == index
+      operand_q.slot.valid && operand_q.destination_found && operand_cells_q.destination == index,
+      operand_q.slot.valid && (operand_q.found || operand_q.is_new) && operand_cells_q.source == index
     };
   endfunction
 
@@ -145,111 +142,14 @@ module ls_transfer_execute
   endfunction
 
   always_comb begin
-    source_from_d = writers(read_q.source);
-    destination_from_d = writers(read_q.destination);
+    source_from_d = writers(read_cells_q.source);
+    destination_from_d = writers(read_cells_q.destination);
     source_d = newest(source_from_q, source_read);
     destination_d = newest(destination_from_q, destination_read);
   end
 
-  // Sums of three amounts are computed in two halves at once: the high half for each carry from the low half, of which
-  // the low half then chooses one. Each half has two more bits than its terms. The low half is the larger one, so that
-  // the narrow amounts of the proof have all carries, too.
-  localparam int unsigned LowBits = AmountBits - AmountBits / 2;
-  localparam int unsigned HighBits = AmountBits - LowBits;
-  localparam int unsigned MaxCarry = 2;
-  typedef logic [LowBits+1:0] low_t;
-  typedef logic [HighBits+1:0] high_t;
-
-  // What an operation needs, apart from the cells.
-  typedef struct packed {
-    logic is_operation;
-    logic is_numbered;
-    logic is_reading;
-    // The operation reaches an existing account: only then numbers, claims and the credit count.
-    logic is_known;
-    logic is_changing;
-    logic is_create;
-    logic is_issue;
-    logic is_transfer;
-    logic is_freeze;
-    logic is_unfreeze;
-    logic is_refused;   // whatever the cells contain
-    code_e code;        // in that case
-    logic may_freeze;   // frozen accounts refuse the operation
-    logic reads;
-    logic stores;       // an order that changes the source
-    logic grants;
-    code_e order_code;  // carried by the response to an order
-    // Content of the cell before an operation, or after an order. Each chooses hundreds of bits, so it is a register.
-    logic takes_account;  // that of the order, but for its last request
-    logic takes_last;     // the last request of the order
-    logic is_blank;       // a new account of an operation
-    logic is_last_blank;
-    logic claims;
-    logic releases;
-    logic is_paper;
-    logic is_beyond_paper;  // the amount is larger than any balance that the paper's format can express
-    high_t [MaxCarry:0] highs;  // the high half of the amount plus 0, 1 and 2
-  } decoded_t;
-
   decoded_t decoded_q;
 
-  function automatic decoded_t decode(input work_t work);
-    decoded_t decoded;
-    operation_t asked;
-    logic is_checked, unused;
-    unused = &{1'b0, work};
-    asked = work.slot.operation;
-    unused = &{unused, asked};
-    is_checked = !work.slot.is_busy && asked.refused == CodeDone && work.found;
-    decoded.is_operation = work.slot.valid && !work.slot.is_order;
-    decoded.is_numbered = asked.number != '0;
-    decoded.is_reading = asked.command == CommandRefer;
-    decoded.is_known = decoded.is_operation && is_checked;
-    decoded.is_changing = decoded.is_known && !decoded.is_reading;
-    decoded.is_create = asked.command == CommandCreate;
-    decoded.is_issue = asked.command == CommandIssue;
-    decoded.is_transfer = asked.command == CommandTransfer;
-    decoded.is_freeze = asked.command == CommandFreeze;
-    decoded.is_unfreeze = asked.command == CommandUnfreeze;
-    decoded.reads = decoded.is_known && decoded.is_reading;
-    decoded.is_beyond_paper = asked.amount[AmountBits-1:PaperBits] != '0;
-    decoded.code = CodeDone;
-    if (work.slot.is_busy) decoded.code = CodeBusy;
-    else if (asked.refused != CodeDone) decoded.code = asked.refused;
-    else if (work.found) begin
-      if (decoded.is_create) decoded.code = CodeAccountExists;
-      if (decoded.is_transfer) begin
-        if (work.is_same_account) decoded.code = CodeSameAccount;
-        else if (!work.destination_found) decoded.code = CodeUnknownAccount;
-      end
-    end else if (!decoded.is_create) decoded.code = CodeUnknownAccount;
-    else if (!work.is_new) begin
-      decoded.code = asked.is_paper && decoded.is_beyond_paper ? CodeOverflow : CodeStoreFull;
-    end
-    decoded.is_refused = decoded.code != CodeDone;
-    decoded.may_freeze = is_checked && !decoded.is_refused && (decoded.is_issue || decoded.is_transfer);
-    decoded.takes_last = work.slot.is_order && work.slot.kind == OrderFill;
-    decoded.takes_account = decoded.takes_last || (work.slot.is_order && work.slot.kind == OrderPut);
-    decoded.is_blank = !work.slot.is_order && work.is_new;
-    decoded.is_last_blank = decoded.is_blank ||
-        (work.slot.is_order && work.slot.kind == OrderPut && !work.found);
-    decoded.is_paper = asked.is_paper;
-    for (int unsigned i = 0; i <= MaxCarry; i++) decoded.highs[i] = high_t'(asked.amount >> LowBits) + high_t'(i);
-    decoded.claims = work.slot.is_order && work.slot.kind == OrderClaim;
-    decoded.releases = work.slot.is_order && work.slot.kind == OrderRelease;
-    decoded.stores = 1'b0;
-    case (work.slot.kind)
-      OrderFill, OrderPut: decoded.stores = work.found || work.is_new;
-      OrderClaim, OrderRelease: decoded.stores = work.found;
-      default: ;
-    endcase
-    decoded.stores &= work.slot.valid && work.slot.is_order;
-    decoded.grants = work.slot.valid && work.slot.is_order && work.slot.kind == OrderGrant;
-    if (work.slot.kind == OrderGrant || work.found || work.is_new) decoded.order_code = CodeDone;
-    else decoded.order_code = work.slot.kind inside {OrderFill, OrderPut} ? CodeStoreFull : CodeUnknownAccount;
-    return decoded;
-  endfunction
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -259,7 +159,9 @@ module ls_transfer_execute
       {decoded_q.stores, decoded_q.grants} <= '0;
     end else if (!phase_i) begin
       read_q <= work_d;
+      read_cells_q <= cells_d;
       operand_q <= read_q;
+      operand_cells_q <= read_cells_q;
       decoded_q <= decode(read_q);
     end
     if (!phase_i) begin
@@ -565,8 +467,8 @@ module ls_transfer_execute
       credit_q <= credit_d;
     end
     if (!phase_i) begin
-      source_write_index_q <= operand_q.source;
-      destination_write_index_q <= operand_q.destination;
+      source_write_index_q <= operand_cells_q.source;
+      destination_write_index_q <= operand_cells_q.destination;
       source_write_q <= source_next;
       destination_write_q <= destination_next;
       result_q <= result_d;
@@ -621,17 +523,17 @@ module ls_transfer_execute
   assign is_decided = !phase_i && operand_q.slot.valid && rst_ni;
   assign limit = operation.is_paper ? PaperLimit : '1;
   assign is_removed = operand_q.slot.is_order && operand_q.slot.kind == OrderRemove;
-  assign payer = accounts_q[operand_q.source];
-  assign payee = accounts_q[operand_q.destination];
+  assign payer = accounts_q[operand_cells_q.source];
+  assign payee = accounts_q[operand_cells_q.destination];
 
   always_comb begin
     accounts_d = accounts_q;
     live_d = live_q;
     if (is_decided) begin
-      if (source_write) accounts_d[operand_q.source] = source_next;
-      if (destination_write) accounts_d[operand_q.destination] = destination_next;
-      if (operand_q.is_new) live_d[operand_q.source] = 1'b1;
-      if (operand_q.found && is_removed) live_d[operand_q.source] = 1'b0;
+      if (source_write) accounts_d[operand_cells_q.source] = source_next;
+      if (destination_write) accounts_d[operand_cells_q.destination] = destination_next;
+      if (operand_q.is_new) live_d[operand_cells_q.source] = 1'b1;
+      if (operand_q.found && is_removed) live_d[operand_cells_q.source] = 1'b0;
     end
     total_q = '0;
     total_d = '0;
@@ -696,9 +598,9 @@ module ls_transfer_execute
     if (phase_i && slot_i.operation.command != CommandTransfer) assume (destination_i == source_i);
     // What the search finds exists, and what it creates does not exist, when the slot has its turn.
     if (is_decided) begin
-      if (operand_q.found) assume (live_q[operand_q.source]);
-      if (operand_q.is_new) assume (!live_q[operand_q.source]);
-      if (operand_q.destination_found) assume (live_q[operand_q.destination]);
+      if (operand_q.found) assume (live_q[operand_cells_q.source]);
+      if (operand_q.is_new) assume (!live_q[operand_cells_q.source]);
+      if (operand_q.destination_found) assume (live_q[operand_cells_q.destination]);
       // The host writes accounts that are possible.
       if (operand_q.slot.is_order) assume (is_possible(operand_q.slot.account));
     end
@@ -752,7 +654,7 @@ module ls_transfer_execute
       // Forwarding: each slot sees the effects of all slots before it.
       if (operand_q.found) assert (source_q == payer);
       if (operand_q.destination_found) assert (destination_q == payee);
-      assert (!(source_write && destination_write && operand_q.source == operand_q.destination));
+      assert (!(source_write && destination_write && operand_cells_q.source == operand_cells_q.destination));
       // A write reaches only an account of this slot.
       if (source_write) assert (operand_q.found || operand_q.is_new);
       if (destination_write) assert (operand_q.destination_found);

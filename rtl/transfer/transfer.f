@@ -16,6 +16,7 @@ pipeline/ls_classify.sv
 pipeline/ls_emit.sv
 pipeline/ls_output.sv
 transfer/ls_transfer_pkg.sv
+transfer/ls_transfer_decode_pkg.sv
 transfer/ls_transfer_packet_pkg.sv
 transfer/ls_transfer_ram.sv
 transfer/ls_transfer_search.sv
