@@ -7,7 +7,7 @@ at most 50 columns from each of them.
 
 In the whole core of `transfer`, nextpnr also chooses bad sites for the other blocks: when it moves them from where the
 wires are shortest to sites that exist, all wires together become half as long again. Their sites are therefore in
-`transfer_core_sites.csv`, which sites.py makes.
+`transfer_core_sites.csv`; sites.py makes such a table.
 """
 
 import csv

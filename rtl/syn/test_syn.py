@@ -247,12 +247,19 @@ def test_longest_paths_end_at_registers_and_at_registers_of_multipliers(tmp_path
     sdf.write_text(SDF)
     # The first path uses the slower input of the LUT: 0.5 + 2 + 0.3 + 3 + 0.1 ns. The second one begins in the
     # multiplier: 4 + 0.7 + 0.05 ns.
-    assert paths.report(sdf, 0.0).splitlines() == [
+    assert paths.report(paths.longest(sdf), 0.0).splitlines() == [
         "2 of 2 ends of paths at 0.0 ns or later",
         "  5.90 ns     1  first -> product/A",
         "  4.75 ns     1  product/P -> last",
     ]
-    assert paths.report(sdf, 5.0).startswith("1 of 2 ends")
+    assert paths.report(paths.longest(sdf), 5.0).startswith("1 of 2 ends")
+    # Wires of one file and cells of another one, in which a register takes 0.5 ns more.
+    other = tmp_path / "cells.sdf"
+    other.write_text(SDF.replace("(3000:", "(9000:").replace(":3000:3000)", ":9000:9000)").replace("500", "1000"))
+    assert paths.report(paths.longest(sdf, other), 0.0).splitlines()[1:] == [
+        "  6.40 ns     1  first -> product/A",
+        "  4.75 ns     1  product/P -> last",
+    ]
 
 
 class Placed:
