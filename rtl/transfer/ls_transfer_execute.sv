@@ -174,7 +174,7 @@ module ls_transfer_execute
   end
 
   // ----------------------------------------------------------------------------- arithmetic (c+3)
-  // Decides what happens, but for what the sums decide: is_short and is_over together say that they refuse the
+  // Decides what happens, but for what the sums decide: is_summed, and is_short or is_over, say that they refuse the
   // operation. So the next cycle has one look-up table for each of its choices between contents that are prepared here,
   // which are choices of hundreds of bits.
   typedef struct packed {
@@ -184,6 +184,7 @@ module ls_transfer_execute
     amount_t sum;              // balance of the destination plus the amount
     version_t source_version;  // plus 1
     version_t destination_version;
+    logic is_summed;           // the sums may refuse the operation
     logic is_short;            // the source cannot pay, or keeps more than the format of the reply can express
     logic is_over;             // the balance of the destination would be too large
     code_e code;               // if the sums do not refuse the operation
@@ -203,7 +204,7 @@ module ls_transfer_execute
     logic refusal_spends;
     logic refusal_records;
     logic reads;
-    amount_t told;             // balance in the result, if the operation is neither executed nor repeated
+    logic tells;               // the result has the balance, which the operation does not change
     logic grants;
     logic has_cell;
     amount_t credit_less;
@@ -228,7 +229,7 @@ module ls_transfer_execute
   amount_t credit_d, credit_q;  // refusals of numbered requests that may still be recorded
   logic is_operation, is_numbered, is_known, is_changing, is_reading, is_frozen, is_claimed, is_answered, is_stale;
   logic is_same_body, is_insufficient, is_left_over, is_large, is_plain, is_refusal, is_settled, has_credit, keeps;
-  logic is_too_large, is_summed;
+  logic is_too_large;
   code_e early, repeated_code;
   logic [AmountBits-PaperBits-1:0] source_high;  // above the paper's format
 
@@ -295,12 +296,13 @@ module ls_transfer_execute
     // exceeds the format itself is refused for the destination.
     is_insufficient = rests[borrow][HighBits+1];
     source_high = source_q.balance[AmountBits-1:PaperBits];
-    is_left_over = decoded_q.is_paper && (source_high > 1 || (source_high == 1 && !paper_rest[PaperBits]));
+    is_left_over = decoded_q.is_paper &&
+        ((source_high >> 1) != '0 || (source_high[0] && !paper_rest[PaperBits]));
     is_too_large = decoded_q.is_paper && (decoded_q.is_beyond_paper ||
         destination_q.balance[AmountBits-1:PaperBits] != '0 || paper_total[PaperBits]);
-    is_summed = is_known && is_plain && !is_settled && !values_d.is_repeated;
-    values_d.is_short = is_summed && decoded_q.is_transfer && (is_insufficient || is_left_over);
-    values_d.is_over = is_summed && (decoded_q.is_transfer || decoded_q.is_issue) &&
+    values_d.is_summed = is_known && is_plain && !is_settled && !values_d.is_repeated;
+    values_d.is_short = decoded_q.is_transfer && (is_insufficient || is_left_over);
+    values_d.is_over = (decoded_q.is_transfer || decoded_q.is_issue) &&
         (totals[carry][HighBits+1:HighBits] != '0 || is_too_large);
 
     // A refusal without credit is not recorded, and answered `busy`.
@@ -326,8 +328,7 @@ module ls_transfer_execute
     values_d.records = !values_d.is_repeated && (values_d.executes ||
         (is_operation && is_plain && (is_refusal && is_settled ? has_credit : keeps)));
     values_d.reads = decoded_q.reads;
-    values_d.told = '0;
-    if (values_d.reads && !is_settled) values_d.told = source_q.balance;
+    values_d.tells = values_d.reads && !is_settled;
 
     values_d.sum = sum;
     values_d.source_version = operand_q.is_new ? version_t'(1) : source_q.version + 1'b1;
@@ -365,16 +366,31 @@ module ls_transfer_execute
   // ------------------------------------------------------------------------------- decision (c+4)
   logic is_failing, is_executed, is_written, is_last;
   code_e code;
-  result_t result_d, result_q;
-  record_t record_d, record_q;
-  cell_t cell_d, cell_q;
   slot_t slot_q;
   logic done_q;
   logic [CellBits:0] claims_d, claims_q;  // number of claimed accounts
 
-  // The result, and what happens to the accounts.
+  // What the outcome says beside the new cells. It chooses between the fields of result and record after these
+  // registers, because wires from the decision to their hundreds of bits would be long.
+  typedef struct packed {
+    code_e code;
+    logic is_forwarded;
+    logic is_repeated;
+    logic is_same;
+    logic is_recorded;
+    logic is_executed;
+    logic is_written;
+    logic tells;
+    logic reads;
+    logic grants;
+    logic has_cell;
+  } outcome_t;
+
+  outcome_t outcome_d, outcome_q;
+
+  // What happens to the accounts.
   always_comb begin
-    is_failing = values_q.is_short || values_q.is_over;
+    is_failing = values_q.is_summed && (values_q.is_short || values_q.is_over);
     is_executed = values_q.executes && !is_failing;
     is_written = is_failing ? values_q.refusal_spends : values_q.writes;
     is_last = is_failing ? values_q.refusal_spends : values_q.numbers;
@@ -408,38 +424,19 @@ module ls_transfer_execute
       destination_next.version = values_q.destination_version;
     end
 
-    result_d = '0;
-    result_d.user = operation.user;
-    result_d.code = code;
-    result_d.is_full = operand_q.slot.is_busy;
-    result_d.forward = values_q.is_forwarded;
-    result_d.repeated = values_q.is_repeated;
-    result_d.recorded = is_failing ? values_q.refusal_records : values_q.records;
-    if (is_executed) result_d.balance = values_q.balance;
-    else result_d.balance = values_q.is_same ? amount_t'(source_q.last.reply) : values_q.told;
-    if (destination_write) result_d.destination_balance = values_q.sum;
-    if (values_q.reads) begin
-      result_d.held = source_q.held_out;
-      result_d.version = source_q.version;
-      result_d.frozen = source_q.frozen;
-    end
-
-    record_d = '{
-        user: operation.user,
+    outcome_d = '{
         code: code,
-        command: operation.command,
-        number: operation.number,
-        source: operation.source,
-        destination: operation.destination,
-        amount: operation.amount,
-        source_version: is_written ? values_q.source_version : '0,
-        destination_version: destination_write ? values_q.destination_version : '0,
-        source_balance: is_executed ? values_q.balance : '0
+        is_forwarded: values_q.is_forwarded,
+        is_repeated: values_q.is_repeated,
+        is_same: values_q.is_same,
+        is_recorded: is_failing ? values_q.refusal_records : values_q.records,
+        is_executed: is_executed,
+        is_written: is_written,
+        tells: values_q.tells,
+        reads: values_q.reads,
+        grants: values_q.grants,
+        has_cell: values_q.has_cell
     };
-
-    // After an order.
-    cell_d = values_q.has_cell ? values_q.base : '0;
-    if (values_q.grants) cell_d.balance = values_q.credit_more;
   end
 
   // An operation leaves the claim of an account as it is, and creates an account without one.
@@ -471,9 +468,7 @@ module ls_transfer_execute
       destination_write_index_q <= operand_cells_q.destination;
       source_write_q <= source_next;
       destination_write_q <= destination_next;
-      result_q <= result_d;
-      record_q <= record_d;
-      cell_q <= cell_d;
+      outcome_q <= outcome_d;
     end
   end
 
@@ -482,11 +477,47 @@ module ls_transfer_execute
     is_claimed_o <= rst_ni && claims_q != '0;
   end
 
+  // -------------------------------------------------------------------------------- outcome (c+5)
+  // The cells that were written, or what they would have been, have all that the outcome tells of the accounts.
   assign done_o = done_q;
   assign slot_o = slot_q;
-  assign result_o = result_q;
-  assign record_o = record_q;
-  assign cell_o = cell_q;
+
+  always_comb begin
+    result_o = '0;
+    result_o.user = slot_q.operation.user;
+    result_o.code = outcome_q.code;
+    result_o.is_full = slot_q.is_busy;
+    result_o.forward = outcome_q.is_forwarded;
+    result_o.repeated = outcome_q.is_repeated;
+    result_o.recorded = outcome_q.is_recorded;
+    if (outcome_q.is_executed || outcome_q.tells) result_o.balance = source_write_q.balance;
+    else if (outcome_q.is_same) result_o.balance = amount_t'(source_write_q.last.reply);
+    if (destination_write_enable_q) result_o.destination_balance = destination_write_q.balance;
+    if (outcome_q.reads) begin
+      result_o.held = source_write_q.held_out;
+      result_o.version = source_write_q.version;
+      result_o.frozen = source_write_q.frozen;
+    end
+  end
+
+  assign record_o = '{
+          user: slot_q.operation.user,
+          code: outcome_q.code,
+          command: slot_q.operation.command,
+          number: slot_q.operation.number,
+          source: slot_q.operation.source,
+          destination: slot_q.operation.destination,
+          amount: slot_q.operation.amount,
+          source_version: outcome_q.is_written ? source_write_q.version : '0,
+          destination_version: destination_write_enable_q ? destination_write_q.version : '0,
+          source_balance: outcome_q.is_executed ? source_write_q.balance : '0
+      };
+
+  // After an order.
+  always_comb begin
+    cell_o = outcome_q.has_cell ? source_write_q : '0;
+    if (outcome_q.grants) cell_o.balance = credit_q;
+  end
 
 `ifdef FORMAL
   // Invariants of the stages, for the proofs of this module and of ls_transfer_store.
@@ -499,8 +530,7 @@ module ls_transfer_execute
       if (source_port_write_q) assert (source_port_q == source_write_index_q);
       if (destination_port_write_q) assert (destination_port_q == destination_write_index_q);
       if (slot_q.valid && !slot_q.is_order) begin
-        assert (!result_q.recorded || slot_q.has_place);
-        assert (result_q.user == slot_q.operation.user && record_q.user == result_q.user);
+        assert (!outcome_q.is_recorded || slot_q.has_place);
       end
     end
   end
@@ -663,18 +693,18 @@ module ls_transfer_execute
       // Conservation. The proof of this line uses the one above, so it needs no sum in the pipeline.
       assert (total_d == total_q + added);
       // No effect without a record, and no record without a reserved place.
-      if (source_write || destination_write) assert (result_d.recorded);
-      if (result_d.recorded) assert (operand_q.slot.has_place);
+      if (source_write || destination_write) assert (outcome_d.is_recorded);
+      if (outcome_d.is_recorded) assert (operand_q.slot.has_place);
       // Refusals change no balance.
-      if (result_d.code != CodeDone || result_d.forward || result_d.repeated) begin
+      if (outcome_d.code != CodeDone || outcome_d.is_forwarded || outcome_d.is_repeated) begin
         assert (!is_executed && !destination_write);
         if (operand_q.found) assert (source_next.balance == payer.balance);
       end
       if (operand_q.slot.is_busy || operation.refused != CodeDone || is_reading ||
-          result_d.forward || result_d.repeated)
+          outcome_d.is_forwarded || outcome_d.is_repeated)
         assert (!source_write && !destination_write);
       // Only a claimed account makes an operation one of the host.
-      if (result_d.forward) assert (is_claimed_o);
+      if (outcome_d.is_forwarded) assert (is_claimed_o);
       // A claimed account is changed by the host only.
       if (source_write && operand_q.found) assert (!payer.claimed);
       if (destination_write) assert (!payee.claimed && !payer.claimed);
@@ -697,7 +727,7 @@ module ls_transfer_execute
       // The credit falls by one with each recorded refusal of a number, and with nothing else.
       assert (credit_d == credit_q || credit_d == credit_q - 1'b1);
       if (credit_d != credit_q)
-        assert (credit_q != '0 && result_d.recorded && result_d.code != CodeDone &&
+        assert (credit_q != '0 && outcome_d.is_recorded && outcome_d.code != CodeDone &&
             operation.number != '0);
       // Amounts of pending transfers are changed by the host only.
       if (source_write && operand_q.found)

@@ -235,14 +235,14 @@ module ls_transfer_session
   place_t newest_age, age_q, newest, place_q, left_age_q, done_age_q;
   logic [63:0] expected, expected_q, after_q;  // next number of the session; number of the request plus 1
   // Parts of the number of the request that are those of the next one (is_next), and of the last one (is_last).
-  localparam int unsigned NumberParts = 8;
+  localparam int unsigned NumberParts = 16;
   localparam int unsigned PartBits = 64 / NumberParts;
   logic [NumberParts-1:0] is_next_q, is_last_q;
   logic is_zero_q;  // the number of the request is 0
   logic is_outside_q, is_claimed_q, is_single_q;
   logic is_inside_q;  // the host has the slot, and the token of the request is not 0
   logic [1:0] is_token_q;  // by half: the token is that of the session
-  stored_t remembered;
+  stored_t remembered, content_q;  // content_q: the stored reply in the table
   logic adds, done_q, done_writes_q;
   place_t done_place_q;
   session_t done_session_q;
@@ -308,6 +308,7 @@ module ls_transfer_session
       is_outside_q <= head_q.slot < sessions_i && (head_q.slot >> SessionBits) != '0;
       is_inside_q <= head_q.slot < sessions_i && head_q.token != '0;
       for (int unsigned i = 0; i < 2; i++) is_token_q[i] <= content.token[32*i+:32] == head_q.token[32*i+:32];
+      content_q <= '{sum: content.sum, code: content.code, amount: content.amount};
       is_claimed_q <= content.claimed;
       is_single_q <= content.count == 16'd1;
     end
@@ -325,9 +326,9 @@ module ls_transfer_session
       decided.about.is_execute = 1'b1;
       decided.replay.has_sum = 1'b1;
       decided.replay.is_single = is_single_q;
-      decided.replay.sum = content.sum;
+      decided.replay.sum = content_q.sum;
       // Nothing but a repetition uses them.
-      decided.about.amount = content.amount;
+      decided.about.amount = content_q.amount;
       decided.replay.is_recent = is_recent_q;
       decided.replay.place = place_q;
       if (is_outside_q) begin
@@ -344,7 +345,7 @@ module ls_transfer_session
         decided.about.session_sequence = expected_q;
         if (is_last) begin
           decided.about.outcome = OutcomeStored;
-          decided.about.code = content.code;
+          decided.about.code = content_q.code;
         end else if (!is_next) begin
           decided.about.outcome = OutcomeStatus;
           decided.about.status = 4'(StatusSequence);
