@@ -36,6 +36,8 @@ python3 lint_slang.py spv/spv.f ls_sim_nic -f shells/nic.f shells/sim/ls_sim_nic
 verilator --lint-only --quiet -Wall --top-module ls_transfer_core lint.vlt -f transfer/transfer.f
 "${lint[@]}" --top-module ls_transfer_core -DLS_SMALL_LUT_RAM -f transfer/transfer.f
 python3 lint_slang.py transfer/transfer.f ls_transfer_core
+# The store with the narrow types of the proofs.
+(cd transfer && verilator --lint-only --quiet --top-module ls_transfer_store -DLS_TRANSFER_SMALL -f ls_transfer.f)
 # Checks the NIC of `spv` with external memory.
 verilator --lint-only --quiet -Wall --top-module ls_spv_core -GMemoryLineBits=22 lint.vlt -f spv/spv.f
 python3 lint_slang.py spv/spv.f ls_spv_core -G MemoryLineBits=22

@@ -7,14 +7,15 @@
 //   so a number is executed at most once. The others are refused, or forwarded, as the XDP program does it.
 // - A repetition has the code and the amount of the request that was executed, if their checksums are equal, and is
 //   refused otherwise.
-// - The host reads a session as all requests before have left it.
+// - The host reads a session as all requests before have left it: when an order begins, each request that waits to leave
+//   is a repetition or was refused. What these are answered is compared with the sessions before the order only if they
+//   leave before it.
 // This holds whatever requests have no place for their record, lose the lease, or are forwarded because of claims, and
 // after whatever time they leave.
 //
 // Narrow: two sessions; two bits of a token, three of a number, two of a checksum, a code and an amount; eight requests
 // are remembered, and four under way.
-// Assumed: a request is forwarded only if the store said that it may be; an order of the host comes when all requests
-// before it have left.
+// Assumed: a request is forwarded only if the store said that it may be.
 
 module ls_transfer_session_proof
   import ls_pkg::*;
@@ -100,7 +101,10 @@ module ls_transfer_session_proof
   session_key_t key_out;
   logic [1:0] settled_q;
   logic [31:0] in_q, out_q;
-  logic going_q, is_empty, is_first_q, accepts, leaves, order_waits_q;
+  logic going_q, is_empty, is_first_q, accepts, leaves, order_waits_q, starts_order, waits_counted;
+  logic [$clog2(Queue):0] before_order_q;  // requests in the queue that are older than the last order
+  // For the task `cover`: a request was executed, and a request that was the next one of its session lost the lease.
+  logic executed_q, lost_q;
   session_order_t order_q;  // of the cycle before
 
   always_comb begin
@@ -128,9 +132,18 @@ module ls_transfer_session_proof
   // for nothing but new requests.
   assign left_ready = issued.outcome != OutcomeStored || settled_q[1];
   assign leaves = left_valid && left_ready;
-  assign order_valid = order_valid_i && is_empty;
+  assign order_valid = order_valid_i;
+  assign starts_order = order_valid && order_ready;
   assign accepts = valid && ready_i && decided.replay.has_sum;
   assign key_out = keys_q[keys_read_q[$clog2(Queue)-1:0]];
+
+  always_comb begin
+    waits_counted = 1'b0;
+    for (int unsigned i = 0; i < Queue; i++) begin
+      if (($clog2(Queue) + 1)'(i) < write_q - read_q &&
+          queue_q[3'(read_q) + 3'(i)].replay.is_counted) waits_counted = 1'b1;
+    end
+  end
 
   always_comb begin
     left_session = '0;
@@ -206,6 +219,9 @@ module ls_transfer_session_proof
       keys_write_q <= '0;
       in_q <= '0;
       out_q <= '0;
+      before_order_q <= '0;
+      executed_q <= 1'b0;
+      lost_q <= 1'b0;
       sessions_q <= content;
     end else begin
       in_q  <= in_q + 32'(valid_i && ready);
@@ -233,7 +249,11 @@ module ls_transfer_session_proof
         read_q <= read_q + 1'b1;
         if (left_writes) sessions_q[issued.slot[0]] <= after;
       end
-      if (order_valid && order_ready) begin
+      if (leaves && left_writes) executed_q <= 1'b1;
+      if (accepts && decided.replay.is_counted && !is_leased_i) lost_q <= 1'b1;
+      if (starts_order) before_order_q <= write_q - read_q - ($clog2(Queue) + 1)'(leaves);
+      else if (leaves && before_order_q != '0) before_order_q <= before_order_q - 1'b1;
+      if (starts_order) begin
         wanted <= sessions_q[order.slot[0]];
         was_known <= order.slot < 32'(Sessions);
         if (order.slot < 32'(Sessions)) begin
@@ -273,7 +293,6 @@ module ls_transfer_session_proof
       assume (is_session_i && slot_i == '0 && token_i == 2'd1 && !order_valid_i && is_leased_i);
       if (is_first_q) assume (content[0].token == 64'd1 && !content[0].claimed);
     end
-    assume (!order_valid || is_empty);
     if (order_waits_q && order_valid) assume (order == order_q);
   end
 
@@ -286,12 +305,12 @@ module ls_transfer_session_proof
         assert (!decided.replay.has_sum || (keys_read_q != keys_write_q && decided.slot == key_out.slot));
       end
       assert (32'(keys_write_q - keys_read_q) <= Queue);
-      if (order_valid && order_ready) assert (is_empty && !accepts);
+      if (starts_order) assert (!waits_counted && !accepts);
       if (response_valid) begin
         assert (known == was_known);
         if (known) assert (response.session == wanted);
       end
-      if (leaves && issued.outcome != OutcomeNotLeased) begin
+      if (leaves && issued.outcome != OutcomeNotLeased && before_order_q == '0) begin
         if (issued.slot >= 32'(Sessions) || issued.token == '0 || issued.token != session.token) begin
           assert (issued.outcome == OutcomeStatus && issued.status == 4'(StatusNoSession));
         end else if (session.claimed) begin
@@ -307,6 +326,16 @@ module ls_transfer_session_proof
           assert (issued.outcome == OutcomeStore);
         end
       end
+    end
+  end
+
+  // What the depth of the proof must reach.
+  always_comb begin
+    if (rst_ni && !is_first_q) begin
+      cover (leaves && issued.outcome == OutcomeStored && same && executed_q);
+      cover (leaves && left_writes && lost_q);
+      cover (response_valid && known && response.session == wanted && executed_q);
+      cover (starts_order && !is_empty);
     end
   end
 

@@ -87,7 +87,7 @@ def count(design):
 
 
 def main() -> int:
-    chosen = results.choose("rtl-area", DESIGNS, sys.argv[1:], LARGE)
+    chosen = results.choose("rtl-area", DESIGNS, sys.argv[1:], LARGE, options={"--check"})
     if chosen is None:
         return 2
     is_check = "--check" in sys.argv[1:]

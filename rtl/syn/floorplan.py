@@ -2,12 +2,12 @@
 """Sites on an ECP5-85K for RAM blocks and multipliers, in a netlist as Yosys writes it.
 
 One address register drives the RAM blocks of the accounts. nextpnr spreads these blocks over rows that are 24 rows
-apart, and the wires of the address are then the longest paths of the design. Side by side in one row, the register is
-at most 50 columns from each of them.
+apart, and the wires of the address are then the longest paths of the design. If the blocks are side by side in one row,
+the register is at most 50 columns from each of them.
 
 In the whole core of `transfer`, nextpnr also chooses bad sites for the other blocks: when it moves them from where the
 wires are shortest to sites that exist, all wires together become half as long again. Their sites are therefore in
-`transfer_core_sites.csv`; sites.py makes such a table.
+`transfer_core_sites.csv`; see sites.py.
 """
 
 import csv

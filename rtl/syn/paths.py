@@ -48,6 +48,9 @@ class Netlist:
 
     def use_cells_of(self, other: "Netlist"):
         """Takes the delays of cells from another SDF file of the same netlist."""
+        for own, others in ((self.cells, other.cells), (self.starts, other.starts), (self.setups, other.setups)):
+            if own.keys() != others.keys():
+                raise ValueError("the SDF files are of different netlists")
         self.cells, self.starts, self.setups = other.cells, other.starts, other.setups
 
     def order(self) -> list[str]:

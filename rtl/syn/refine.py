@@ -8,9 +8,9 @@ round, cells that are near each other on a late path move together: a move of on
 longer. In designs that fill two thirds of the FPGA, enough sites are free.
 
 Units that move: a look-up table, a register, a look-up table with the register directly behind it, and look-up tables
-that multiplexers of their slice join. In every third round blocks move: a carry chain, a memory of look-up tables, or
-more than two look-up tables that multiplexers join; units in their way find other sites. RAM blocks and multipliers
-stay. nextpnr checks the result again before it routes it.
+that multiplexers of their slice join, unless a register is directly behind the multiplexer. In every third round blocks
+move: a carry chain, a memory of look-up tables, or more than two look-up tables that multiplexers join; units in their
+way find other sites. RAM blocks and multipliers stay. nextpnr checks the result again before it routes it.
 
 The delays of cells are those of the SDF file that nextpnr writes; those of wires are computed as nextpnr predicts them
 for ECP5 (Arch::predictDelay), except that those within a tile, of which nextpnr predicts some as 0, have the shortest
@@ -65,8 +65,8 @@ FANOUT_MAX = 60
 ROUNDS_MAX = 60
 # Refining ends when this many rounds have not lowered the sum of all lateness by one part in a hundred.
 ROUNDS_WITHOUT_GAIN = 6
-# Wires of paths that would be late with so much more delay have squares, too.
-SQUARES_FROM_PS = 1500 - 6 * UNIT_PS
+# Wires whose path would be late if the wire took this long have squares, too.
+SQUARES_FROM_PS = 1128
 # Places that are tried for a unit of a group, around the one that keeps the form of the group.
 AROUND = sorted(itertools.product(range(-2, 3), repeat=2), key=lambda at: abs(at[0]) + abs(at[1]))[:13]
 NEVER = paths.NEVER
@@ -94,7 +94,7 @@ class Placement:
             if found := SITE.match(bel):
                 self.site[name] = ("ABCD".index(found[3]), int(found[5] or 0), found[4])
                 self.tiles[self.place[name]][self.site[name]] = name
-        self.logic = set(self.tiles)  # tiles with look-up tables and registers
+        self.logic = set(self.tiles)  # tiles that have a look-up table or a register now; no others are used
 
     def nets(self, name, port) -> tuple:
         return tuple(self.cells[name]["connections"].get(port, ()))

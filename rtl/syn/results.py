@@ -7,10 +7,13 @@ import pathlib
 import sys
 
 
-def choose(program: str, designs, arguments, large=()):
-    """Returns the designs that the arguments name, or all but the large ones; None if a name is unknown. A design begins
-    with its name.
+def choose(program: str, designs, arguments, large=(), options=frozenset()):
+    """Returns the designs that the arguments name, or all but the large ones; None if a name or an option is unknown. A
+    design begins with its name.
     """
+    if wrong := {argument for argument in arguments if argument.startswith("--")} - options:
+        print(f"{program}: no such option: {', '.join(sorted(wrong))}", file=sys.stderr)
+        return None
     names = [argument for argument in arguments if not argument.startswith("--")]
     unknown = set(names) - {design[0] for design in [*designs, *large]}
     if unknown:

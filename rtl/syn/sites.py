@@ -3,10 +3,11 @@
 
 All blocks of a kind get their sites at once (linear sum assignment). The cost of a site is what the block adds there to
 the half perimeters of its wires, with all other cells where they are; so this is repeated while the blocks have wires
-with each other. The RAM blocks of the accounts keep their sites of floorplan.py. If nextpnr then places the other cells
-again, the wires become shorter still, and another run may improve the sites.
+with each other. The RAM blocks of the accounts keep their sites of floorplan.py.
 
-Usage: sites.py PLACED.json, which nextpnr has written; writes transfer_core_sites.csv.
+The present table was chosen by the same method from the places that the cells have before nextpnr moves the blocks to
+sites; only a changed nextpnr prints these. Usage: sites.py PLACED.json, which nextpnr has written; writes
+transfer_core_sites.csv.
 """
 
 import collections

@@ -33,18 +33,17 @@ def faults_of(script, folder):
 
 def stale_results():
     """Results of mutants that have changed since they were run."""
-    mutants = mutants_of("tb/mutants.py")
-    with (RTL / "mutants.csv").open() as file:
-        for row in csv.DictReader(file):
-            present = [" ".join(field.split()) for field in mutants[int(row["mutant"])]]
-            if present != [row["file"], row["text"], row["replacement"]]:
-                yield f"rtl/mutants.csv: mutant {row['mutant']} has changed since its result; run it again"
-    mutants = mutants_of("transfer/tb/mutants.py")
-    with (RTL / "transfer/mutants.csv").open() as file:
-        for row in csv.DictReader(file):
-            name, _, _, description = mutants[int(row["mutant"])]
-            if [name, description] != [row["file"], row["description"]]:
-                yield f"rtl/transfer/mutants.csv: mutant {row['mutant']} has another description; run it again"
+    for script, table in {"tb/mutants.py": "mutants.csv", "transfer/tb/mutants.py": "transfer/mutants.csv"}.items():
+        mutants = mutants_of(script)
+        with (RTL / table).open() as file:
+            rows = {int(row["mutant"]): row for row in csv.DictReader(file)}
+        for number, mutant in enumerate(mutants):
+            row = rows.pop(number, None)
+            present = [" ".join(field.split()) for field in mutant[:3]]
+            if row is None or present != [row["file"], row["text"], row["replacement"]]:
+                yield f"rtl/{table}: mutant {number} has no result, or has changed since; run it"
+        for number in rows:
+            yield f"rtl/{table}: there is no mutant {number}"
 
 
 def main():

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Executes operations and orders on the cells of accounts that have been found, one each slot of two cycles, in order:
-// the rules of xdp/transfer_rules.h and xdp/transfer_execute.h. A refused operation changes nothing.
+// the rules of xdp/transfer_rules.h and xdp/transfer_execute.h. A refused operation changes no balance. If it has a number
+// and its refusal is recorded, it changes the last number and the version of the source, and the credit.
 //
 // Timing, in cycles after the second cycle of the slot at the input (phase_i = 0, cycle c):
 //   c-1    the destination is at the input, and the addresses of both cells are put into registers
@@ -67,7 +68,9 @@ module ls_transfer_execute
   work_t work_d, read_q, operand_q;
   cells_t cells_d, read_cells_q, operand_cells_q;
   cell_t source_read, destination_read;
-  cell_t source_next, destination_next;  // chosen by the slot before (c+4)
+  // What the slot before leaves in its cells (c+4): if the sums refuse its operation (`fail`), and if they do not (`pass`).
+  cell_t source_fail, source_pass, destination_fail, destination_pass;
+  logic is_failing;
   logic source_write, destination_write;
   index_t source_write_index_q, destination_write_index_q;
   cell_t source_write_q, destination_write_q;
@@ -123,6 +126,8 @@ module ls_transfer_execute
   // Who wrote last: 0 and 1: source and destination of the slot before; 2 and 3: of the slot two before.
   logic [3:0] source_from_d, source_from_q, destination_from_d, destination_from_q;
   cell_t source_d, source_q, destination_d, destination_q;
+  // Synthesis keeps these wires, so that one look-up table for each bit comes after is_failing, the latest signal.
+  (* keep *) cell_t newest_source_fail, newest_source_pass, newest_destination_fail, newest_destination_pass;
 
   function automatic logic [3:0] writers(input index_t index);
     return {
@@ -133,9 +138,10 @@ module ls_transfer_execute
     };
   endfunction
 
-  function automatic cell_t newest(input logic [3:0] from, input cell_t read);
-    if (from[0]) return source_next;
-    if (from[1]) return destination_next;
+  function automatic cell_t newest(input logic [3:0] from, input cell_t source, input cell_t destination,
+                                   input cell_t read);
+    if (from[0]) return source;
+    if (from[1]) return destination;
     if (from[2]) return source_write_q;
     if (from[3]) return destination_write_q;
     return read;
@@ -144,8 +150,12 @@ module ls_transfer_execute
   always_comb begin
     source_from_d = writers(read_cells_q.source);
     destination_from_d = writers(read_cells_q.destination);
-    source_d = newest(source_from_q, source_read);
-    destination_d = newest(destination_from_q, destination_read);
+    newest_source_fail = newest(source_from_q, source_fail, destination_fail, source_read);
+    newest_source_pass = newest(source_from_q, source_pass, destination_pass, source_read);
+    newest_destination_fail = newest(destination_from_q, source_fail, destination_fail, destination_read);
+    newest_destination_pass = newest(destination_from_q, source_pass, destination_pass, destination_read);
+    source_d = is_failing ? newest_source_fail : newest_source_pass;
+    destination_d = is_failing ? newest_destination_fail : newest_destination_pass;
   end
 
   decoded_t decoded_q;
@@ -174,11 +184,11 @@ module ls_transfer_execute
   end
 
   // ----------------------------------------------------------------------------- arithmetic (c+3)
-  // Decides what happens, but for what the sums decide: is_summed, and is_short or is_over, say that they refuse the
-  // operation. So the next cycle has one look-up table for each of its choices between contents that are prepared here,
+  // Decides everything except whether the sums refuse the operation, which they do if is_summed and one of is_short and
+  // is_over are 1. So the next cycle has one look-up table for each of its choices between contents that are prepared here,
   // which are choices of hundreds of bits.
   typedef struct packed {
-    cell_t base;               // the source, if no operation changes it
+    cell_t base;               // what the operation begins with, or what the order leaves
     amount_t balance;          // of the source, if the operation is executed
     logic frozen;
     amount_t sum;              // balance of the destination plus the amount
@@ -364,14 +374,15 @@ module ls_transfer_execute
   end
 
   // ------------------------------------------------------------------------------- decision (c+4)
-  logic is_failing, is_executed, is_written, is_last;
+  logic is_executed;
   code_e code;
+  cell_t source_next, destination_next;
   slot_t slot_q;
   logic done_q;
   logic [CellBits:0] claims_d, claims_q;  // number of claimed accounts
 
-  // What the outcome says beside the new cells. It chooses between the fields of result and record after these
-  // registers, because wires from the decision to their hundreds of bits would be long.
+  // Flags of the outcome. One cycle later they choose which fields of the new cells are in result, record and response,
+  // because wires from the decision to these hundreds of bits would be long.
   typedef struct packed {
     code_e code;
     logic is_forwarded;
@@ -379,7 +390,6 @@ module ls_transfer_execute
     logic is_same;
     logic is_recorded;
     logic is_executed;
-    logic is_written;
     logic tells;
     logic reads;
     logic grants;
@@ -388,12 +398,33 @@ module ls_transfer_execute
 
   outcome_t outcome_d, outcome_q;
 
+  // Returns what a slot leaves in its source.
+  function automatic cell_t changed(input logic executes, input logic writes, input logic numbers,
+                                    input code_e outcome);
+    cell_t source;
+    source = values_q.base;
+    if (executes) begin
+      source.balance = values_q.balance;
+      source.frozen  = values_q.frozen;
+    end
+    if (writes) source.version = values_q.source_version;
+    if (numbers) begin
+      source.last = '{
+          number: operation.number,
+          destination: operation.destination[IdBits-1-:PaperBits],
+          amount: operation.amount[PaperBits-1:0],
+          command: operation.command,
+          code: outcome,
+          reply: executes ? values_q.balance[PaperBits-1:0] : '0
+      };
+    end
+    return source;
+  endfunction
+
   // What happens to the accounts.
   always_comb begin
     is_failing = values_q.is_summed && (values_q.is_short || values_q.is_over);
     is_executed = values_q.executes && !is_failing;
-    is_written = is_failing ? values_q.refusal_spends : values_q.writes;
-    is_last = is_failing ? values_q.refusal_spends : values_q.numbers;
     source_write = is_failing ? values_q.refusal_spends : values_q.stores;
     destination_write = values_q.pays && !is_failing;
     code = is_failing ? values_q.failing_code : values_q.code;
@@ -402,27 +433,16 @@ module ls_transfer_execute
     else if (is_failing ? values_q.refusal_spends : values_q.spends) credit_d = values_q.credit_less;
 
     // The new cells. A cell that is not changed keeps its content, because the next slots may take it from here.
-    source_next = values_q.base;
-    destination_next = destination_q;
-    if (is_executed) begin
-      source_next.balance = values_q.balance;
-      source_next.frozen  = values_q.frozen;
+    source_fail = changed(1'b0, values_q.refusal_spends, values_q.refusal_spends, values_q.failing_code);
+    source_pass = changed(values_q.executes, values_q.writes, values_q.numbers, values_q.code);
+    destination_fail = destination_q;
+    destination_pass = destination_q;
+    if (values_q.pays) begin
+      destination_pass.balance = values_q.sum;
+      destination_pass.version = values_q.destination_version;
     end
-    if (is_written) source_next.version = values_q.source_version;
-    if (is_last) begin
-      source_next.last = '{
-          number: operation.number,
-          destination: operation.destination[IdBits-1-:PaperBits],
-          amount: operation.amount[PaperBits-1:0],
-          command: operation.command,
-          code: code,
-          reply: is_executed ? values_q.balance[PaperBits-1:0] : '0
-      };
-    end
-    if (destination_write) begin
-      destination_next.balance = values_q.sum;
-      destination_next.version = values_q.destination_version;
-    end
+    source_next = is_failing ? source_fail : source_pass;
+    destination_next = is_failing ? destination_fail : destination_pass;
 
     outcome_d = '{
         code: code,
@@ -431,7 +451,6 @@ module ls_transfer_execute
         is_same: values_q.is_same,
         is_recorded: is_failing ? values_q.refusal_records : values_q.records,
         is_executed: is_executed,
-        is_written: is_written,
         tells: values_q.tells,
         reads: values_q.reads,
         grants: values_q.grants,
@@ -508,7 +527,7 @@ module ls_transfer_execute
           source: slot_q.operation.source,
           destination: slot_q.operation.destination,
           amount: slot_q.operation.amount,
-          source_version: outcome_q.is_written ? source_write_q.version : '0,
+          source_version: source_write_enable_q ? source_write_q.version : '0,
           destination_version: destination_write_enable_q ? destination_write_q.version : '0,
           source_balance: outcome_q.is_executed ? source_write_q.balance : '0
       };
@@ -679,6 +698,19 @@ module ls_transfer_execute
           else assert (accounts_q[i] == content[i]);
         end
       end
+    end
+    // The outcome tells what the accounts have after it. No slot comes between, so accounts_q is still that.
+    if (rst_ni && past_running_q && done_o && !slot_o.is_order) begin
+      if (outcome_q.is_executed) assert (result_o.balance == accounts_q[source_write_index_q].balance);
+      if (outcome_q.is_executed) assert (record_o.source_balance == result_o.balance);
+      if (outcome_q.is_executed) assert (record_o.source_version == accounts_q[source_write_index_q].version);
+      if (result_o.destination_balance != '0 || record_o.destination_version != '0) begin
+        assert (destination_write_enable_q);
+        assert (result_o.destination_balance == accounts_q[destination_write_index_q].balance);
+        assert (record_o.destination_version == accounts_q[destination_write_index_q].version);
+      end
+      if (result_o.forward || result_o.code != CodeDone) assert (record_o.source_balance == '0);
+      if (result_o.held != '0) assert (result_o.held == accounts_q[source_write_index_q].held_out);
     end
     if (is_decided) begin
       // Forwarding: each slot sees the effects of all slots before it.

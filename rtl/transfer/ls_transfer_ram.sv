@@ -44,17 +44,26 @@ module ls_transfer_ram #(
   logic [Width-1:0] memory[Depth];
   logic [Width-1:0] a_read_q, a_out_q, b_read_q, b_out_q;
 
+  // A read that collides with a write gets other data than the memory has before or after it, so that a use of this data
+  // is found.
+  logic collides;
+`ifdef SYNTHESIS
+  assign collides = 1'b0;
+`else
+  assign collides = (a_write_i || b_write_i) && a_address_i == b_address_i;
+`endif
+
   // Each port has a process of its own: in one process, the second write would have to win if both write to one
   // address, and synthesis would compare the addresses at the port. `always_ff` allows only one process for a variable.
   always @(posedge clk_i) begin
     if (a_write_i) memory[a_address_i] <= a_data_i;
-    else a_read_q <= memory[a_address_i];
+    else a_read_q <= collides ? ~memory[a_address_i] : memory[a_address_i];
     a_out_q <= a_read_q;
   end
 
   always @(posedge clk_i) begin
     if (b_write_i) memory[b_address_i] <= b_data_i;
-    else b_read_q <= memory[b_address_i];
+    else b_read_q <= collides ? ~memory[b_address_i] : memory[b_address_i];
     b_out_q <= b_read_q;
   end
 

@@ -82,7 +82,7 @@ module ls_transfer_records
   logic next_joined_valid, next_joined_ready, next_valid, next_ready;
   out_t next, out;
 
-  // Both queues are read without a clock, and their memories are far apart.
+  // The reads of both queues are asynchronous, and their memories are far apart.
   ls_slice #(
       .T(transfer_record_beats_t)
   ) u_joined (

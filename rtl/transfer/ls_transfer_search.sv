@@ -8,9 +8,10 @@
 // and compared in cycle k+2, in which id_i must have the id; the outputs are valid in cycle k+3, in which insert_i and
 // remove_i must be given. The write is done in cycle k+5. A destination comes one cycle later.
 //
-// Forwarding: a source of the next two slots, and a destination of the next slot, has read its buckets before the
-// write. So the last two writes (`change_q`) are compared in cycle k+2, too, and in cycle k+3 the result for a cell is
-// that of the write which changed it, if there is one.
+// Forwarding: the sources of the next two slots, and the destination of the next slot, have read their buckets before
+// the write. The destination of the slot after it reads in the cycle of the write, so its data are not defined if it
+// reads the cell that is written. So the last two writes (`change_q`) are compared in cycle k+2, too, and in cycle k+3
+// the result for a cell is that of the write which changed it, if there is one.
 //
 // After reset the unit marks all cells as free: one bucket in each cycle, in which no id may be searched (ready_o = 0).
 

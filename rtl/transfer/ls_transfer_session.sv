@@ -9,8 +9,9 @@
 // requests. left_valid_i is 1 in the cycle in which the oldest request of a session that went out leaves, with its
 // checksum, and with its result if it went to the store. The fields of a repetition are at left_* in the three cycles
 // before, too, with the number after its own; in the last of them its reply is in stored_*. An order of the host waits
-// until no request of a session is under way, and holds back those after it; order_i stays as it is, but
-// order_valid_i may become 0.
+// until all requests of sessions are decided and those that were given to the store have left, and holds back those
+// after it. Repetitions and refusals that were decided before the order may leave after it, with the replies that they
+// have. order_i stays as it is, but order_valid_i may become 0.
 //
 // Requests of one session see each other: a request takes the next sequence number from the newest request of its
 // session among the last Recent ones, else from the table. A new request needs no more than that, so it goes to the

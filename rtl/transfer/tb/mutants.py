@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 TABLE = Path("mutants.csv")
-COLUMNS = ["mutant", "file", "description", "found by"]
+COLUMNS = ["mutant", "file", "text", "replacement", "description", "found by"]
 OPERATIONS = 4000  # in each random scenario
 BUCKETS = "3"  # bits
 
@@ -27,13 +27,13 @@ OF_TRANSFER, OF_ISSUE = (f"operation_i.command == Command{name}" for name in ("T
 NEEDS_AMOUNT = f"{OF_TRANSFER} ||\n          ({OF_ISSUE} && !operation_i.is_paper)"
 NEEDS_PLACE = "!take_order && {}operation_i.refused == CodeDone"
 MUTANTS = [
-    (EXECUTE, "if (from[0]) return source_next;", "", "the source of the slot before is not forwarded"),
-    (EXECUTE, "if (from[1]) return destination_next;", "", "the destination of the slot before is not forwarded"),
+    (EXECUTE, "if (from[0]) return source;", "", "the source of the slot before is not forwarded"),
+    (EXECUTE, "if (from[1]) return destination;", "", "the destination of the slot before is not forwarded"),
     (EXECUTE, "if (from[2]) return source_write_q;", "", "the source of the slot two before is not forwarded"),
     (EXECUTE, "if (from[3]) return destination_write_q;", "",
      "the destination of the slot two before is not forwarded"),
-    (EXECUTE, "if (from[0]) return source_next;",
-     "if (from[2]) return source_write_q; if (from[0]) return source_next;", "an older value is forwarded first"),
+    (EXECUTE, "if (from[0]) return source;",
+     "if (from[2]) return source_write_q; if (from[0]) return source;", "an older value is forwarded first"),
     (EXECUTE, "operand_q.slot.valid && operand_q.destination_found && operand_cells_q.destination == index",
      "operand_q.slot.valid && operand_cells_q.destination == index", "the credit side of ISSUE is forwarded"),
     (EXECUTE, "rests[borrow][HighBits+1]",
@@ -53,7 +53,7 @@ MUTANTS = [
     (EXECUTE, "values_d.credit_less = credit_q - 1'b1;", "values_d.credit_less = credit_q;", "refusals use no credit"),
     (EXECUTE, "operation.keep_refusals && operand_q.slot.has_place", "operation.keep_refusals",
      "a record without a place"),
-    (EXECUTE, "destination_next.version = values_q.destination_version;", "", "the payee's version stays"),
+    (EXECUTE, "destination_pass.version = values_q.destination_version;", "", "the payee's version stays"),
     (EXECUTE, "if (decoded_q.is_last_blank) values_d.base.last = '0;",
      "if (decoded_q.is_blank) values_d.base.last = '0;", "a new account has an old number"),
     (EXECUTE, "if (decoded_q.is_blank) values_d.base = '0;", "", "a new account has old contents"),
@@ -98,6 +98,13 @@ MUTANTS = [
     (EXECUTE, "-rest_low[LowBits+1:LowBits]", "2'(rest_low[LowBits+1])", "a borrow of 2 is one of 1"),
     (EXECUTE, "total_low[LowBits+1:LowBits]", "2'(total_low[LowBits])", "a carry of 2 is none"),
     (EXECUTE, "decoded_q.is_beyond_paper", "1'b0", "a paper balance is above 32 bits"),
+    (EXECUTE, "outcome_q.is_executed || outcome_q.tells", "outcome_q.is_executed", "REFER tells no balance"),
+    (EXECUTE, "outcome_q.is_same", "1'b0", "a repetition tells no balance"),
+    (EXECUTE, "if (outcome_q.grants) cell_o.balance = credit_q;", "", "the host does not get the credit"),
+    (EXECUTE, "source_write_enable_q ? source_write_q.version : '0", "source_write_q.version",
+     "a record has the version of a source that stays"),
+    (EXECUTE, "destination_write_enable_q ? destination_write_q.version : '0", "destination_write_q.version",
+     "a record has the version of a destination that stays"),
 ]
 # Proofs that are about a file.
 PROOF = {name: name.removesuffix(".sv") for name in (EXECUTE, SEARCH, STORE)}
@@ -209,12 +216,12 @@ def prove(work, number):
 
 def record(number, found):
     """Writes the result into the table."""
-    name, _, _, description = MUTANTS[number]
+    fields = [" ".join(field.split()) for field in MUTANTS[number]]
     rows = {}
     if TABLE.exists():
         with TABLE.open() as file:
             rows = {int(row["mutant"]): row for row in csv.DictReader(file)}
-    rows[number] = dict(zip(COLUMNS, (number, name, description, found or "not found"), strict=True))
+    rows[number] = dict(zip(COLUMNS, (number, *fields, found or "not found"), strict=True))
     with TABLE.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
