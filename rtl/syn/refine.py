@@ -39,16 +39,19 @@ DIRECT = {"FCI", "FXA", "FXB"}
 # A path of more than this is late.
 TARGET_PS = 7800
 # What a place costs: for each wire to other cells, the lateness of the longest path through it, in picoseconds, and its
-# square divided by this, so that the latest paths count most. The lengths of all wires, and the squares of those on
-# late paths, choose between places that are equal otherwise; the squares are smaller if a cell is between its
-# neighbours, so both can come nearer.
+# square divided by this, so that the latest paths count most.
 SQUARED_PS = 500
-WIRE_WEIGHT = 0.002
+# For each column or row by which a net becomes longer (half perimeter of its cells). A design with much longer nets
+# cannot be routed. The first rounds make only moves that gain much for the length; each third round halves the weight.
+FIRST_WIRE_WEIGHT = 240
+WIRE_WEIGHT = 15
+# The squares of wires on late paths choose between places that are equal otherwise. They are smaller if a cell is between
+# its neighbours, so both can come nearer.
 SQUARE_WEIGHT = 1e-6
 # A move must lower the cost by more than this.
 GAIN = 2
-# Places around the neighbours of a cell that are tried, sites that are tried for one unit and for a group, and wires of
-# one output whose length counts.
+# Places around the neighbours of a cell that are tried, sites that are tried for one unit and for a group, and failures
+# after which a group stays.
 MARGIN = 3
 SITES_MAX = 200
 GROUP_SITES_MAX = 40
@@ -56,11 +59,11 @@ MISSES_MAX = 6
 # Places that are tried for a block in one round, and around the neighbours of a unit that has to leave for it.
 BLOCK_TRIES = 5
 SETTLE_MARGIN = 8
-WIRES_MAX = 8
 # Units of a group, and columns and rows between two of them.
 GROUP_MAX = 5
 GROUP_STEPS = 4
-# A net with more inputs does not join units to a group, nor keep its other cells from moving in the same round.
+# A net with more inputs does not join units to a group, nor keep its other cells from moving in the same round, and its
+# length does not count.
 FANOUT_MAX = 60
 ROUNDS_MAX = 60
 # Refining ends when this many rounds have not lowered the sum of all lateness by one part in a hundred.
@@ -275,6 +278,7 @@ class Timing:
         self.order = netlist.order()
         self.rank = {pin: at for at, pin in enumerate(self.order)}
         self.arrival, self.at_input, self.tail = {}, {}, {}
+        self.wire_weight = WIRE_WEIGHT
 
     def wire(self, source: str, sink: str) -> int:
         port = sink.rsplit("/", 1)[1]
@@ -351,6 +355,18 @@ class Group:
                         point, ends = self.seen(name, sink), self.outputs[source]
                         ends[point] = max(ends.get(point, 0), timing.tail[sink])
         self.points = [point for *_, point in self.inputs] + [point for ends in self.outputs.values() for point in ends]
+        self.boxes = list(self.find_boxes())
+
+    def find_boxes(self):
+        """Yields, for each net of the group, the columns and the rows between its cells outside of the group."""
+        timing, nets = self.timing, {}
+        for name in self.cells:
+            for source in [timing.source[sink] for sink in timing.inputs[name]] + timing.outputs[name]:
+                nets.setdefault(source, name)
+        for source, name in nets.items():
+            pins = [source] + [sink for sink, _ in timing.netlist.wires[source]]
+            if len(pins) <= FANOUT_MAX and (others := [pin for pin in pins if cell_of(pin) not in self.inside]):
+                yield tuple((min(at), max(at)) for at in zip(*(self.seen(name, pin) for pin in others), strict=True))
 
     def seen(self, name, pin) -> tuple[int, int]:
         """Returns the place of a pin's cell, moved by the way from `name` to the first cell of the group."""
@@ -410,11 +426,10 @@ class Group:
                     longest = larger(longest, end + timing.wire(source, sink))
             tail[source] = longest
 
-        late, wires, squares = (np.zeros((len(columns), len(rows))) for _ in range(3))
+        late, squares = (np.zeros((len(columns), len(rows))) for _ in range(2))
         for sink, _, point in self.inputs:
             if (end := from_input(sink)) is not None:
                 late += cost_of(at_input[sink] + end)
-                wires += delays[point]
                 if timing.path(sink) > TARGET_PS:
                     squares += delays[point] ** 2
         for source, ends in self.outputs.items():
@@ -422,8 +437,14 @@ class Group:
                 late += cost_of(arrival[source] + delays[point] + end)
                 if timing.arrival[source] + end > TARGET_PS - SQUARES_FROM_PS:
                     squares += delays[point] ** 2 / len(ends)
-            wires += sum(delays[point] for point in [*ends][:WIRES_MAX])
-        return late + WIRE_WEIGHT * wires + SQUARE_WEIGHT * squares
+        across = sum((beyond(columns, *box[0]) for box in self.boxes), np.zeros(len(columns)))
+        along = sum((beyond(rows, *box[1]) for box in self.boxes), np.zeros(len(rows)))
+        return late + timing.wire_weight * (across[:, None] + along[None, :]) + SQUARE_WEIGHT * squares
+
+
+def beyond(places, first, last):
+    """Returns how far columns or rows are outside of a range."""
+    return np.maximum(first - places, 0) + np.maximum(places - last, 0)
 
 
 def cost_of(path):
@@ -555,14 +576,18 @@ def refine(timing: Timing) -> list[int]:
     unit_of = {name: unit for unit in units for name in unit}
     movable = list(dict.fromkeys(name for unit in [*units, *blocks] for name in unit))
     history, lateness = [timing.update()], [timing.lateness()]
-    best = placement.where(movable)
+    best = home = placement.where(movable)
     for number in range(ROUNDS_MAX):
         kind = ("unit", "group", "block")[number % 3]
+        timing.wire_weight = max(WIRE_WEIGHT, FIRST_WIRE_WEIGHT / 2 ** (number // 3))
         longest = timing.longest()
         late = [(max(longest[name] for name in unit), unit) for unit in (blocks if kind == "block" else units)]
+        # A unit that has moved may be better off nearer to its first place, when other units have moved, too.
+        away = {unit for unit in units if any(placement.place[name] != home[name][0] for name in unit)}
+        chosen = [item for item in late if item[0] > TARGET_PS or (kind == "unit" and item[1] in away)]
         # The delays around units that have moved are not known until the next round.
         settled = set()
-        for _, unit in sorted((item for item in late if item[0] > TARGET_PS), reverse=True):
+        for _, unit in sorted(chosen, reverse=True):
             if not settled.isdisjoint(unit):
                 continue
             moved = set()

@@ -8,6 +8,7 @@ import random
 
 import block_registers
 import floorplan
+import numpy as np
 import paths
 import pytest
 import refine
@@ -363,6 +364,26 @@ def test_a_look_up_table_moves_between_the_ends_of_its_path():
     check_sites(design)
     for name, cell in design.cells.items():
         assert {**cell, "attributes": 0} == {**before[name], "attributes": 0}
+
+
+def test_a_place_outside_of_the_nets_of_a_cell_costs_wires():
+    design = misplaced()
+    first = design.cells["first"]["connections"]["DOA0"][0]
+    design.register("side", "X30/Y40/SLICEA.FF0", first)
+    timing = design.timing()
+    timing.update()
+    group = refine.Group(timing, ["table"])
+    assert sorted(group.boxes) == [((20, 30), (20, 40)), ((24, 24), (20, 20))]
+    # No path is late here. The net to `last` becomes ten rows longer, and that from `first` stays as it is; beyond
+    # row 40, both become longer.
+    columns, rows = np.array([24]), np.array([30, 40, 50])
+    near, far, beyond = group.costs(columns, rows)[0] / timing.wire_weight
+    assert round(far - near) == 10 and round(beyond - far) == 20
+    for number in range(refine.FANOUT_MAX):
+        design.register(f"sink{number}", f"X{number}/Y1/SLICEA.FF0", first)
+    timing = design.timing()
+    timing.update()
+    assert refine.Group(timing, ["table"]).boxes == [((24, 24), (20, 20))]
 
 
 def test_a_register_moves_only_to_a_slice_with_its_enable_and_reset():
