@@ -23,36 +23,24 @@ module ls_delay #(
 );
 
   if (Style == "ram" && Cycles >= RamCycles) begin : gen_ram
-    localparam int unsigned Bits = $bits(T);
     localparam int unsigned Places = Cycles - 1;
-    localparam int unsigned PlaceBits = Places > 16 ? $clog2(Places) : 4;
-    localparam int unsigned SparePlaces = (1 << PlaceBits) - Places;
-    // Each segment has a ring and a place register of its own, because the wires of a single register would cross much
-    // of the FPGA. The rings begin at different places, so that synthesis does not merge these registers.
-    localparam int unsigned SegmentBits = 256;
+    localparam int unsigned PlaceBits = $clog2(Places);
 
-    logic [Bits-1:0] data, data_q;
+    (* ram_style = "distributed" *)
+    T memory[Places];
+    // Any value that it has at first leads to the ring, because the place after those of the ring is the first one.
+    logic [PlaceBits-1:0] place_q;
+    T data_q;
     logic unused_valid;
 
     assign unused_valid = valid_i;
-    assign data = data_i;
-    assign data_o = T'(data_q);
+    assign data_o = data_q;
 
-    for (genvar first_bit = 0; first_bit < Bits; first_bit += SegmentBits) begin : gen_segment
-      localparam int unsigned Width = Bits - first_bit < SegmentBits ? Bits - first_bit : SegmentBits;
-      localparam logic [PlaceBits-1:0] First = PlaceBits'((first_bit / SegmentBits) % (SparePlaces + 1));
-
-      (* ram_style = "distributed" *)
-      logic [Width-1:0] memory[1 << PlaceBits];
-      // Any value that it has at first leads to the ring.
-      logic [PlaceBits-1:0] place_q;
-
-      // The entry that is read is Places cycles old, and is replaced on the same clock edge.
-      always_ff @(posedge clk_i) begin
-        place_q <= place_q - First >= PlaceBits'(Places - 1) ? First : place_q + 1'b1;
-        memory[place_q] <= data[first_bit+:Width];
-        data_q[first_bit+:Width] <= memory[place_q];
-      end
+    // The entry that is read is Places cycles old, and is replaced on the same clock edge.
+    always_ff @(posedge clk_i) begin
+      place_q <= place_q >= PlaceBits'(Places - 1) ? '0 : place_q + 1'b1;
+      memory[place_q] <= data_i;
+      data_q <= memory[place_q];
     end
   end else begin : gen_registers
     // Each stage is a variable of its own: Verilator copies one array of all stages twice in each cycle.
