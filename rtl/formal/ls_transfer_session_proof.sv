@@ -88,7 +88,7 @@ module ls_transfer_session_proof
   decided_t decided;
   session_order_t order, response;
   session_t left_session;
-  logic key_ready, ready, valid, left_valid, left_ready, left_writes, same, order_ready, order_valid, response_valid;
+  logic key_ready, ready, valid, left_valid, left_ready, left_writes, same, order_ready, response_valid;
   logic known;
   code_e stored_code;
   amount_t stored_amount;
@@ -132,8 +132,7 @@ module ls_transfer_session_proof
   // for nothing but new requests.
   assign left_ready = issued.outcome != OutcomeStored || settled_q[1];
   assign leaves = left_valid && left_ready;
-  assign order_valid = order_valid_i;
-  assign starts_order = order_valid && order_ready;
+  assign starts_order = order_valid_i && order_ready;
   assign accepts = valid && ready_i && decided.replay.has_sum;
   assign key_out = keys_q[keys_read_q[$clog2(Queue)-1:0]];
 
@@ -179,7 +178,7 @@ module ls_transfer_session_proof
       .stored_is_same_o(same),
       .stored_code_o(stored_code),
       .stored_amount_o(stored_amount),
-      .order_valid_i(order_valid),
+      .order_valid_i,
       .order_ready_o(order_ready),
       .order_i(order),
       .response_valid_o(response_valid),
@@ -207,7 +206,7 @@ module ls_transfer_session_proof
 
   always_ff @(posedge clk_i) begin
     is_first_q <= 1'b0;
-    order_waits_q <= rst_ni && order_valid && !order_ready;
+    order_waits_q <= rst_ni && order_valid_i && !order_ready;
     order_q <= order;
     going_q <= rst_ni && left_valid && !left_ready;
     settled_q <= rst_ni && left_valid && !left_ready ? {settled_q[0], 1'b1} : '0;
@@ -293,7 +292,7 @@ module ls_transfer_session_proof
       assume (is_session_i && slot_i == '0 && token_i == 2'd1 && !order_valid_i && is_leased_i);
       if (is_first_q) assume (content[0].token == 64'd1 && !content[0].claimed);
     end
-    if (order_waits_q && order_valid) assume (order == order_q);
+    if (order_waits_q && order_valid_i) assume (order == order_q);
   end
 
   always_comb begin

@@ -323,6 +323,15 @@ class Timing:
                 longest[name] = max(longest[name], self.path(sink))
         return longest
 
+    def half_perimeters(self) -> int:
+        """Returns the sum of the half perimeters of all nets but that of the clock, in columns and rows."""
+        total = 0
+        for source, sinks in self.netlist.wires.items():
+            pins = [source] + [sink for sink, _ in sinks if sink.rsplit("/", 1)[1] not in paths.CLOCKS]
+            ends = zip(*(self.placement.place[cell_of(pin)] for pin in pins), strict=True)
+            total += sum(max(at) - min(at) for at in ends)
+        return total
+
     def neighbours(self, cells) -> set[str]:
         """Returns the cells whose delays change when these cells move."""
         found = {cell_of(self.source[sink]) for name in cells for sink in self.inputs[name]}
@@ -613,13 +622,18 @@ def refine(timing: Timing) -> list[int]:
 
 
 def refine_file(placed: pathlib.Path, sdf: pathlib.Path, refined: pathlib.Path) -> str:
-    """Refines a design and writes it. Returns a line about the longest path."""
+    """Refines a design and writes it. Returns a line about the longest path and the length of all nets."""
     design = json.loads(placed.read_text())
     with sdf.open() as lines:
         netlist = paths.Netlist(lines)
-    history = refine(Timing(netlist, Placement(design)))
+    timing = Timing(netlist, Placement(design))
+    nets = timing.half_perimeters()
+    history = refine(timing)
     refined.write_text(json.dumps(design))
-    return f"the longest path had {history[0]} ps, and has {history[-1]} ps after {len(history) - 2} rounds"
+    return (
+        f"the longest path had {history[0]} ps, and has {history[-1]} ps after {len(history) - 2} rounds; "
+        f"the half perimeters of all nets were {nets}, and are {timing.half_perimeters()}"
+    )
 
 
 if __name__ == "__main__":

@@ -386,6 +386,14 @@ def test_a_place_outside_of_the_nets_of_a_cell_costs_wires():
     assert refine.Group(timing, ["table"]).boxes == [((24, 24), (20, 20))]
 
 
+def test_half_perimeters_are_those_of_the_cells_of_each_net():
+    design = misplaced()
+    # From `first` to the table 70 columns and 60 rows, and from there to `last` 66 columns and 60 rows.
+    assert design.timing().half_perimeters() == 70 + 60 + 66 + 60
+    design.register("side", "X95/Y85/SLICEA.FF0", design.cells["first"]["connections"]["DOA0"][0])
+    assert design.timing().half_perimeters() == 75 + 65 + 66 + 60
+
+
 def test_a_register_moves_only_to_a_slice_with_its_enable_and_reset():
     design = misplaced(table=False)
     enable, other, reset = (next(design.bits) for _ in range(3))

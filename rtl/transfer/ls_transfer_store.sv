@@ -528,8 +528,8 @@ module ls_transfer_store
       // Linked orders have no operation between them.
       assert (!(take_operation && order_linked_q));
       assert (!order_linked_q || order_turn_q);
-      // A record has its place, and is that of the result given at the same time.
-      if (push_record) assert (push_result && done.has_place && record.user == result.user);
+      // A record has its place.
+      if (push_record) assert (done.has_place);
       // A request that may change something has a place for its record, or is busy.
       if (phase_q && checked.valid && !checked.is_order && checked.operation.refused == CodeDone &&
           checked.operation.command != CommandRefer) assert (checked.has_place || checked.is_busy);
