@@ -141,7 +141,7 @@ OTHER = [other_enable, other_reset, other_clock, inverted_clock, other_initial_v
 
 @pytest.mark.parametrize("change", OTHER)
 @pytest.mark.parametrize("name", ["B1_register", "P3_register"])
-def test_a_register_that_a_multiplier_does_not_have_stays(name, change):
+def test_a_register_of_a_kind_that_multipliers_lack_stays(name, change):
     design = multiplier()
     change(design.cells[name])
     before = copy.deepcopy(design.cells)

@@ -272,10 +272,17 @@ module ls_transfer_search
   logic is_stored;
   logic [Cells-1:0] holds;
   bucket_t chosen;
+  int unsigned first_used, second_used;  // cells of both buckets of the id that are used
 
   assign chosen = cell_o[CellBits-1:WayBits];
 
   always_comb begin
+    first_used = 0;
+    second_used = 0;
+    for (int unsigned w = 0; w < Ways; w++) begin
+      if (entries_q[{first_of[id3_q], WayBits'(w)}].is_used) first_used++;
+      if (entries_q[{second_of[id3_q], WayBits'(w)}].is_used) second_used++;
+    end
     for (int unsigned i = 0; i < Cells; i++) begin
       holds[i] = entries_q[i].is_used && entries_q[i].id == id3_q;
     end
@@ -327,8 +334,10 @@ module ls_transfer_search
       // A cell for a new account is free and is one of its cells. Full means that the chosen bucket has no free cell.
       if (!is_found_o && !is_full_o) begin
         assert (!entries_q[cell_o].is_used);
-        assert (chosen == first_of[id3_q] || chosen == second_of[id3_q]);
       end
+      // The second bucket is chosen if the first one is crowded and has more accounts, with all earlier slots counted.
+      if (!is_found_o)
+        assert (chosen == (first_used >= Crowded && first_used > second_used ? second_of[id3_q] : first_of[id3_q]));
       if (!is_found_o && is_full_o) begin
         for (int unsigned w = 0; w < Ways; w++) assert (entries_q[{chosen, WayBits'(w)}].is_used);
       end

@@ -105,6 +105,20 @@ MUTANTS = [
      "a record has the version of a source that stays"),
     (EXECUTE, "destination_write_enable_q ? destination_write_q.version : '0", "destination_write_q.version",
      "a record has the version of a destination that stays"),
+    (EXECUTE, "newest(source_from_q, source_fail, destination_fail, source_read)",
+     "newest(source_from_q, source_pass, destination_fail, source_read)",
+     "a source takes a cell whose operation the sums refuse as if it were executed"),
+    (EXECUTE, "newest(source_from_q, source_pass, destination_pass, source_read)",
+     "newest(source_from_q, source_pass, destination_fail, source_read)",
+     "a source does not see what the slot before paid to it"),
+    (EXECUTE, "newest(destination_from_q, source_fail, destination_fail, destination_read)",
+     "newest(destination_from_q, source_fail, destination_pass, destination_read)",
+     "a destination has a payment that the sums refuse"),
+    (EXECUTE, "changed(1'b0, values_q.refusal_spends, values_q.refusal_spends, values_q.failing_code)",
+     "changed(1'b0, values_q.refusal_spends, values_q.refusal_spends, values_q.code)",
+     "the last code of a source that the sums refuse is that of an executed operation"),
+    (SEARCH, "used[b] += (WayBits + 1)'(is_used_q[b][i]);", "used[b] += (WayBits + 1)'(is_read_q[b][i]);",
+     "the choice of the bucket does not count the cells that the last two slots changed"),
 ]
 # Proofs that are about a file.
 PROOF = {name: name.removesuffix(".sv") for name in (EXECUTE, SEARCH, STORE)}
