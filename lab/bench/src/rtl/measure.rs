@@ -1,6 +1,7 @@
 //! Runs the simulated NIC.
 
 use super::report::{CaseFigures, Fills, Measured, Report};
+use super::transfer;
 use super::{BEAT_BYTES, CLOCK_HZ, Options};
 use crate::error::{Result, io, void};
 use crate::gate::median;
@@ -36,9 +37,9 @@ const FILLS: usize = 4096;
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
 /// Case of the measurement: its name, and the frames.
-struct Case {
-    name: &'static str,
-    frames: Vec<Vec<u8>>,
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    pub(super) frames: Vec<Vec<u8>>,
 }
 
 /// Measures all cases, and calls `progress` before each step.
@@ -62,7 +63,8 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         fastpath: &model,
     };
     let cases = cases(options.frames, known, unknown)?;
-    let of = cases.len() + 1;
+    let transfers = transfer::cases(options.frames)?;
+    let of = cases.len() + 1 + transfers.len();
     let (mut figures, mut wrong) = (BTreeMap::new(), WrongReplies::default());
     for (done, case) in cases.iter().enumerate() {
         progress(Progress {
@@ -74,15 +76,27 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
             nic: &mut nic,
             handler: &handler,
             wrong: &mut wrong,
+            sent: 0,
         };
         figures.insert(case.name, bench.measure(case, options.rounds)?);
     }
     progress(Progress {
         doing: "simulating fills",
-        done: of - 1,
+        done: cases.len(),
         of,
     });
     let fills = fills(&mut nic)?;
+    for (done, case) in (cases.len() + 1..).zip(&transfers) {
+        progress(Progress {
+            doing: "simulating transfers",
+            done,
+            of,
+        });
+        figures.insert(
+            case.name,
+            transfer::measure(case, options.rounds, &endpoint, &mut wrong)?,
+        );
+    }
     let measured = Measured {
         cases: figures,
         fills,
@@ -90,16 +104,19 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     Ok(Report::new(options.seed, machine, measured, wrong))
 }
 
-struct Bench<'a> {
-    nic: &'a mut Simulation,
-    handler: &'a FrameHandler<'a>,
-    wrong: &'a mut WrongReplies,
+/// NIC under test, with the model that tells what must leave it.
+pub(super) struct Bench<'a> {
+    pub(super) nic: &'a mut Simulation,
+    pub(super) handler: &'a FrameHandler<'a>,
+    pub(super) wrong: &'a mut WrongReplies,
+    /// Number of frames that were sent.
+    pub(super) sent: usize,
 }
 
 impl Bench<'_> {
     /// Returns the figures of a case. The pipeline fills once in each run, so the cycles of a frame come from the
     /// difference between a short and a long run.
-    fn measure(&mut self, case: &Case, rounds: usize) -> Result<CaseFigures> {
+    pub(super) fn measure(&mut self, case: &Case, rounds: usize) -> Result<CaseFigures> {
         let count = case.frames.len() / 2;
         self.send(case.name, &case.frames[..1])?;
         let latency_cycles = self.nic.latency_cycles();
@@ -127,12 +144,13 @@ impl Bench<'_> {
 
     /// Sends frames back to back, and compares everything that leaves with the model. Returns the cycles, and the
     /// simulated frames per second.
-    fn send(&mut self, case: &'static str, frames: &[Vec<u8>]) -> Result<(u64, f64)> {
+    pub(super) fn send(&mut self, case: &'static str, frames: &[Vec<u8>]) -> Result<(u64, f64)> {
         let now_ns = lease::now_ns();
         self.nic.set_now(now_ns);
         let began = Instant::now();
         let (left, cycles) = self.nic.run(frames, Pauses::default()).map_err(void)?;
         let took_s = began.elapsed().as_secs_f64();
+        self.sent += frames.len();
         for (request, left) in frames.iter().zip(left) {
             let mut expected = request.clone();
             let is_right = match self.handler.answer(now_ns, &mut expected) {
@@ -189,8 +207,13 @@ fn cases(frames: usize, known: &[Hash], unknown: Hash) -> Result<Vec<Case>> {
     ])
 }
 
-/// Returns a frame from another host, by IPv4 or by IPv6 with a VLAN tag.
+/// Returns a frame to `spv`.
 fn framed(payload: &[u8], v6_vlan: bool) -> Option<Vec<u8>> {
+    framed_to(SPV_PORT, payload, v6_vlan)
+}
+
+/// Returns a frame from another host to this UDP port, by IPv4 or by IPv6 with a VLAN tag.
+pub(super) fn framed_to(port: u16, payload: &[u8], v6_vlan: bool) -> Option<Vec<u8>> {
     let (source, destination): (IpAddr, IpAddr) = match v6_vlan {
         false => (v4(9), v4(2)),
         true => (v6(9), v6(2)),
@@ -202,7 +225,7 @@ fn framed(payload: &[u8], v6_vlan: bool) -> Option<Vec<u8>> {
         source,
         destination,
         source_port: 40_000,
-        destination_port: SPV_PORT,
+        destination_port: port,
     };
     let mut frame = vec![0; 1514];
     let bytes = frame::build(&mut frame, &addressing, payload)?;
@@ -210,7 +233,7 @@ fn framed(payload: &[u8], v6_vlan: bool) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-fn v4(last: u8) -> IpAddr {
+pub(super) fn v4(last: u8) -> IpAddr {
     Ipv4Addr::new(10, 0, 0, last).into()
 }
 

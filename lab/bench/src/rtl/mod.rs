@@ -7,6 +7,8 @@ pub mod area;
 #[cfg(feature = "rtl")]
 mod measure;
 pub mod report;
+#[cfg(feature = "rtl")]
+mod transfer;
 
 #[cfg(feature = "rtl")]
 pub use measure::run;

@@ -10,16 +10,18 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
 /// Pass criteria: the key, direction of the bound, required value (gate), stretch goal.
-const GATES: [(&str, Bound, f64, Option<f64>); 5] = [
+const GATES: [(&str, Bound, f64, Option<f64>); 6] = [
     (ONE_BEAT, Bound::AtMost, 1.0, None),
     (PAPER, Bound::AtMost, 2.0, None),
     (ROOTS, Bound::AtMost, 1.0, None),
+    (TRANSFER, Bound::AtMost, 2.0, Some(1.0)),
     (LATENCY, Bound::AtMost, 64.0, Some(40.0)),
     (FILLS, Bound::AtLeast, 5.0, Some(20.0)),
 ];
 const ONE_BEAT: &str = "one beat, cycles a frame";
 const PAPER: &str = "74 B, cycles a frame";
 const ROOTS: &str = "roots of 16, cycles a beat";
+const TRANSFER: &str = "TRANSFER, cycles each";
 const LATENCY: &str = "hit, cycles of latency";
 const FILLS: &str = "fills, M/s at 250 MHz";
 /// Cases whose frames hit, of which the slowest is judged.
@@ -33,6 +35,8 @@ const HITS: [&str; 6] = [
 ];
 /// Cases of `roots` requests with 16 TXIDs, of which the slowest is judged.
 const ROOTS_CASES: [&str; 2] = ["native_roots_16_hit", "native_roots_16_hit_ipv6_vlan"];
+/// Cases of TRANSFER requests, of which the slowest is judged.
+const TRANSFERS: [&str; 3] = ["transfer_one_pair", "transfer_chain", "transfer_separate_pairs"];
 
 /// Returns the keys of the gates that a report of this scenario has.
 pub fn gate_keys() -> impl Iterator<Item = &'static str> {
@@ -182,6 +186,7 @@ fn judge(measured: &Measured, valid: bool) -> BTreeMap<&'static str, Gate> {
         ROOTS => of(&ROOTS_CASES)
             .map(|case| case.cycles_per_frame / case.beats as f64)
             .reduce(f64::max),
+        TRANSFER => of(&TRANSFERS).map(|case| case.cycles_per_frame).reduce(f64::max),
         LATENCY => of(&HITS).map(|case| case.latency_cycles as f64).reduce(f64::max),
         _ => Some(measured.fills.millions_per_s),
     };
@@ -331,7 +336,7 @@ mod tests {
         }
     }
 
-    fn measured(one_beat: f64, latency: u64, roots_cycles: f64) -> Measured {
+    fn measured(one_beat: f64, latency: u64, roots_cycles: f64, transfer: f64) -> Measured {
         Measured {
             cases: BTreeMap::from([
                 ("one_beat", case(one_beat, 27)),
@@ -339,6 +344,9 @@ mod tests {
                 ("native_root_hit", case(3.0, latency)),
                 ("native_roots_16_hit", roots(20.0)),
                 ("native_roots_16_hit_ipv6_vlan", roots(roots_cycles)),
+                ("transfer_one_pair", case(transfer, 51)),
+                ("transfer_chain", case(2.0, 51)),
+                ("transfer_separate_pairs", case(2.0, 51)),
             ]),
             fills: Fills {
                 cycles_per_fill: 1.0,
@@ -351,19 +359,19 @@ mod tests {
     fn gates_judge_the_slowest_hit_and_every_cycle() {
         let outcomes = |measured: &Measured| {
             let gates = judge(measured, true);
-            [ONE_BEAT, PAPER, ROOTS, LATENCY, FILLS].map(|key| gates[key].outcome)
+            [ONE_BEAT, PAPER, ROOTS, TRANSFER, LATENCY, FILLS].map(|key| gates[key].outcome)
         };
         use Outcome::{Missed, Passed, Stretch};
         assert_eq!(
-            outcomes(&measured(1.0, 27, 20.0)),
-            [Passed, Passed, Passed, Stretch, Stretch]
+            outcomes(&measured(1.0, 27, 20.0, 2.0)),
+            [Passed, Passed, Passed, Passed, Stretch, Stretch]
         );
         assert_eq!(
-            outcomes(&measured(1.001, 41, 20.5)),
-            [Missed, Passed, Missed, Passed, Stretch]
+            outcomes(&measured(1.001, 41, 20.5, 2.01)),
+            [Missed, Passed, Missed, Missed, Passed, Stretch]
         );
         assert_eq!(
-            judge(&measured(1.0, 27, 20.0), false)[PAPER].outcome,
+            judge(&measured(1.0, 27, 20.0, 2.0), false)[PAPER].outcome,
             Outcome::Void
         );
     }
@@ -373,7 +381,7 @@ mod tests {
         let report = Report::new(
             1,
             Machine::read(),
-            measured(1.0, 27, 20.0),
+            measured(1.0, 27, 20.0, 2.0),
             WrongReplies::default(),
         );
         let json = report.to_json();
