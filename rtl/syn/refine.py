@@ -3,14 +3,14 @@
 
 The placer of nextpnr makes the sum of all wires short, and its last step moves cells by a few places only. A look-up
 table on a long path may then be far away from both ends of the path, if its other wires lead there. Here, such a cell
-moves to the free site where all paths through it together are least late, those on the longest paths first. In the round
-after it, cells that are near each other on a late path move together: a move of one of them alone would make the path
-longer. In designs that fill two thirds of the FPGA, enough sites are free.
+moves to the free site where all paths through it together are least late, those on the longest paths first. In the
+round after it, cells that are near each other on a late path move together: a move of one of them alone would make the
+path longer. In designs that fill two thirds of the FPGA, enough sites are free.
 
 Units that move: a look-up table, a register, a look-up table with the register directly behind it, and look-up tables
-that multiplexers of their slice join, unless a register is directly behind the multiplexer. In the round after groups, blocks
-move: a carry chain, a memory of look-up tables, or more than two look-up tables that multiplexers join; units in their
-way find other sites. RAM blocks and multipliers stay. nextpnr checks the result again before it routes it.
+that multiplexers of their slice join, unless a register is directly behind the multiplexer. In the round after that of
+the groups, blocks move: a carry chain, a memory of look-up tables, or more than two look-up tables that multiplexers
+join; units in their way find other sites. RAM blocks and multipliers stay. nextpnr checks the result again before it routes it.
 
 The delays of cells are those of the SDF file that nextpnr writes; those of wires are computed as nextpnr predicts them
 for ECP5 (Arch::predictDelay), except that those within a tile, of which nextpnr predicts some as 0, have the shortest

@@ -20,7 +20,8 @@ use zerocopy::IntoBytes;
 const ACCOUNTS: u32 = 32;
 /// Balance of each account at the beginning; an account pays one unit in each of its requests.
 const BALANCE: u32 = 1 << 30;
-/// log2 of the number of records in the model's ring, which nobody reads.
+/// log2 of the number of records that fit into the ring of the model. The model writes one record for each executed
+/// request, and the bench never reads them, so the ring must have room for all records of a case.
 const RING_BITS: u32 = 20;
 
 /// Returns the cases: all payments between the same two accounts; payments to an account that pays in the next request;
