@@ -104,7 +104,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     Ok(Report::new(options.seed, machine, measured, wrong))
 }
 
-/// NIC under test, with the model that tells what must leave it.
+/// NIC under test, with the model that computes what must leave it.
 pub(super) struct Bench<'a> {
     pub(super) nic: &'a mut Simulation,
     pub(super) handler: &'a FrameHandler<'a>,

@@ -1,4 +1,5 @@
-//! Cases of `transfer`: TRANSFER requests in the paper's format, back to back, whose accounts conflict in different ways.
+//! Cases of `transfer`: TRANSFER requests in the paper's format, back to back, whose accounts conflict in
+//! different ways.
 
 use super::measure::{Bench, Case, framed_to, v4};
 use super::report::CaseFigures;
