@@ -59,7 +59,7 @@ sim() {
 # counters are read by the AXI4-Lite window.
 nic() {
     bash "$root/scripts/rtl-sim.sh" transfer
-    PYTHONDONTWRITEBYTECODE=1 RTL_DIFF_FRAMES=${RTL_DIFF_FRAMES:-2500} \
+    PYTHONDONTWRITEBYTECODE=1 RTL_DIFF_FRAMES=${RTL_DIFF_FRAMES:-10000} \
         pytest --quiet -p no:cacheprovider "$root/rtl/tb/transfer"
     # The NIC for FPGAs with small LUT RAM; its latency is another one.
     RTL_SIM_DIR=$root/target/rtl-sim-transfer-small bash "$root/scripts/rtl-sim.sh" transfer -DLS_SMALL_LUT_RAM
