@@ -28,7 +28,11 @@ pub struct Netns {
 }
 
 impl Netns {
-    fn new() -> Result<Self> {
+    /// Creates a namespace.
+    ///
+    /// # Errors
+    /// [`BenchError::NotAllowed`] without the rights of root.
+    pub fn new() -> Result<Self> {
         let open = || {
             sys::unshare_network()?;
             File::open("/proc/thread-self/ns/net")

@@ -281,7 +281,7 @@ pub fn set_segment(socket: &std::net::UdpSocket, bytes: u16) -> io::Result<()> {
     let (bytes, length) = (libc::c_int::from(bytes), size_of::<libc::c_int>() as u32);
     let value = (&raw const bytes).cast();
     // SAFETY: `value` points to `length` valid bytes, which outlive the call.
-    let result = unsafe {
+    check(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_UDP,
@@ -289,12 +289,25 @@ pub fn set_segment(socket: &std::net::UdpSocket, bytes: u16) -> io::Result<()> {
             value,
             length,
         )
-    };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    })
+    .map(drop)
+}
+
+/// Sets the size of a socket's receive buffer in bytes, which may be above the system's limit. Needs CAP_NET_ADMIN.
+pub fn force_receive_buffer(socket: &std::net::UdpSocket, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).map_err(io::Error::other)?;
+    let (value, length) = ((&raw const bytes).cast(), size_of::<libc::c_int>() as u32);
+    // SAFETY: `value` points to `length` valid bytes, which outlive the call.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            value,
+            length,
+        )
+    })
+    .map(drop)
 }
 
 /// Returns the resource usage of this process.

@@ -119,7 +119,8 @@ pub enum Scenario {
         no_avx512: bool,
     },
     /// The FPGA datapath in simulation: cycles for each frame, latency, fills, the recorded cells next to those of the
-    /// papers, and the speed of the simulation. Needs a build with the cargo feature `rtl`, and no special rights.
+    /// papers, and the speed of the simulation by itself and at a TAP device. Needs a build with the cargo feature
+    /// `rtl`, and for the TAP device root and two cores without other work.
     Rtl {
         #[command(flatten)]
         common: Common,

@@ -1,8 +1,7 @@
 //! Runs the simulated NIC.
 
 use super::report::{CaseFigures, Fills, Measured, Report};
-use super::transfer;
-use super::{BEAT_BYTES, CLOCK_HZ, Options};
+use super::{BEAT_BYTES, CLOCK_HZ, Options, tap, transfer};
 use crate::error::{Result, io, void};
 use crate::gate::median;
 use crate::machine::Machine;
@@ -34,6 +33,8 @@ use zerocopy::IntoBytes;
 const CACHED: usize = 64;
 /// Number of commands in the shorter of the two runs that measure fills.
 const FILLS: usize = 4096;
+/// Number of blocks in the table, to which the TXIDs belong in turn.
+const BLOCKS: usize = 2;
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
 /// Case of the measurement: its name, and the frames.
@@ -64,7 +65,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     };
     let cases = cases(options.frames, known, unknown)?;
     let transfers = transfer::cases(options.frames)?;
-    let of = cases.len() + 1 + transfers.len();
+    let of = cases.len() + 1 + transfers.len() + 1;
     let (mut figures, mut wrong) = (BTreeMap::new(), WrongReplies::default());
     for (done, case) in cases.iter().enumerate() {
         progress(Progress {
@@ -97,9 +98,21 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
             transfer::measure(case, options.rounds, &endpoint, &mut wrong)?,
         );
     }
+    progress(Progress {
+        doing: "asking at a TAP device",
+        done: of - 1,
+        of,
+    });
+    let (tap, no_tap) = match tap::measure(&store, known, options.tap_requests, options.rounds) {
+        Ok(figures) => (figures, None),
+        Err(error) if error.is_of_the_machine() => (BTreeMap::new(), Some(error.to_string())),
+        Err(error) => return Err(error),
+    };
     let measured = Measured {
         cases: figures,
         fills,
+        tap,
+        no_tap,
     };
     Ok(Report::new(options.seed, machine, measured, wrong))
 }
@@ -266,6 +279,11 @@ fn roots(txid: &impl Fn(usize) -> Hash, first: usize) -> Vec<u8> {
     request
 }
 
+/// Returns the Merkle root of the block to which the TXID with this number belongs.
+pub(super) fn root_of(number: usize) -> Hash {
+    [(number % BLOCKS) as u8 + 1; 32]
+}
+
 fn txid(random: &mut Random) -> Hash {
     let mut hash = [0; 32];
     for word in hash.chunks_exact_mut(8) {
@@ -294,13 +312,17 @@ fn filled(txids: &[Hash]) -> std::io::Result<(Arc<Store>, StoreWriter)> {
     };
     writer.begin();
     writer.commit(&tip, 1);
-    let ticket = writer.admit(&BlockRef {
-        hash: [1; 32],
-        root: [2; 32],
-        height: 5,
-    });
-    for (index, txid) in (0..).zip(txids) {
-        writer.fill(txid, ticket, index);
+    let tickets: Vec<_> = (0..BLOCKS)
+        .map(|block| {
+            writer.admit(&BlockRef {
+                hash: [block as u8 + 0x80; 32],
+                root: root_of(block),
+                height: 5,
+            })
+        })
+        .collect();
+    for (index, txid) in txids.iter().enumerate() {
+        writer.fill(txid, tickets[index % BLOCKS], index as u32);
     }
     lease::renew(&store.control().lease_until_ns, 1 << 50);
     Ok((store, writer))

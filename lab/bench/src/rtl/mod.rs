@@ -1,4 +1,5 @@
-//! Scenario `rtl`: the FPGA datapath. Cycles for each frame, latency, fills, cells, and the speed of the simulation.
+//! Scenario `rtl`: the FPGA datapath. Cycles for each frame, latency, fills, cells, and the speed of the simulation by
+//! itself and at a TAP device.
 //!
 //! Cycles are counted in the NIC that Verilator simulates, so they do not depend on the machine. Rates assume
 //! [`CLOCK_HZ`]; no timing was computed. Cells are counts by Yosys, recorded in `rtl/syn/area.csv` by `make rtl-area`.
@@ -7,6 +8,8 @@ pub mod area;
 #[cfg(feature = "rtl")]
 mod measure;
 pub mod report;
+#[cfg(feature = "rtl")]
+mod tap;
 #[cfg(feature = "rtl")]
 mod transfer;
 
@@ -31,6 +34,8 @@ pub struct Options {
     pub frames: usize,
     /// Number of rounds; the speed of the simulation is the median of the rounds.
     pub rounds: usize,
+    /// Number of requests in a round at the TAP device, for each number of requests in flight.
+    pub tap_requests: usize,
 }
 
 impl Default for Options {
@@ -39,6 +44,7 @@ impl Default for Options {
             seed: 1,
             frames: 20_000,
             rounds: 5,
+            tap_requests: 400_000,
         }
     }
 }
@@ -49,6 +55,7 @@ impl Options {
         Self {
             frames: 2_000,
             rounds: 3,
+            tap_requests: 100_000,
             ..Self::default()
         }
     }
