@@ -42,7 +42,8 @@ target/rtl-venv/bin/pytest --quiet -p no:cacheprovider rtl/tb/vectors rtl/tb/dif
 
 # Each of these proofs takes a few seconds of processor time.
 proofs=(ls_fifo ls_skid ls_slice ls_ram_fifo ls_window ls_classify ls_spv_request ls_spv_lookup:ways4_hash ls_spv_roots
-    ls_spv_reply ls_spv_barrier ls_spv_commands:table ls_transfer_request ls_transfer_reply:words)
+    ls_spv_reply ls_spv_barrier ls_spv_commands:table ls_transfer_request ls_transfer_reply:words
+    ls_transfer_records:bits_01)
 if bash scripts/rtl-setup.sh area formal >target/rtl-setup.log 2>&1; then
     bash scripts/rtl-formal.sh "${proofs[@]}"
     # The modules whose synthesis is shortest; `make rtl-area` counts the cells of all modules.
