@@ -120,8 +120,8 @@ impl Bridge {
         &self.shared.counts
     }
 
-    /// Returns the description of the fault after which the NIC answers nothing; `None` while it works. The thread then
-    /// passes all frames to the host.
+    /// Returns the description of the fault after which the NIC answers nothing, with its remedy; `None` while it works.
+    /// After a fault of the NIC, the thread passes all frames to the host; if the TAP device was removed, it has ended.
     pub fn fault(&self) -> Option<String> {
         lock(&self.shared.fault).clone()
     }
@@ -187,7 +187,10 @@ impl<'a> Worker<'a> {
                 self.sleep();
             }
             self.execute_commands();
-            let from_wire = self.take_from_wire();
+            let Ok(from_wire) = self.take_from_wire() else {
+                // Without the device there is nothing to wait for, so `poll` would return at once for ever.
+                return self.lose_wire();
+            };
             let from_host = self.take_from_host();
             is_idle = !from_wire && !from_host;
         }
@@ -230,15 +233,25 @@ impl<'a> Worker<'a> {
         self.shared.queue.executed();
     }
 
-    /// Processes one batch of frames from the wire. Returns true if there were any.
-    fn take_from_wire(&mut self) -> bool {
+    /// Processes one batch of frames from the wire. Returns true if there were any, and an error if the device does not
+    /// exist any more.
+    fn take_from_wire(&mut self) -> Result<bool, DeviceRemoved> {
         let begin = Instant::now();
         self.batch.clear();
         let wire = &self.network.wire;
-        // An error other than `WouldBlock`, such as EIO while the device is down, also means that there are no frames.
-        while let Ok(true) = self.batch.push(|room| wire.read(room)) {}
+        let end = loop {
+            match self.batch.push(|room| wire.read(room)) {
+                Ok(true) => {}
+                Ok(false) => break None,
+                Err(error) => break error.raw_os_error(),
+            }
+        };
         if self.batch.is_empty() {
-            return false;
+            // Another error, such as EAGAIN, or EIO while the device is down, means that there are no frames.
+            return match end {
+                Some(libc::EBADFD) => Err(DeviceRemoved),
+                _ => Ok(false),
+            };
         }
         let read = Instant::now();
         let processed = match &mut self.nic {
@@ -290,7 +303,7 @@ impl<'a> Worker<'a> {
         ] {
             count.fetch_add(more, Relaxed);
         }
-        true
+        Ok(true)
     }
 
     /// Sends frames of the host to the wire, as a NIC does. Returns true if there were any.
@@ -311,11 +324,28 @@ impl<'a> Worker<'a> {
 
     /// Removes the NIC, so that the host answers everything.
     fn fail(&mut self, error: &RtlError) {
-        tracing::error!("{error}; the host answers all requests until the server is restarted");
-        *lock(&self.shared.fault) = Some(error.to_string());
+        self.report(format!(
+            "{error}; the host answers all requests, restart the server to use the NIC again"
+        ));
         self.nic = None;
     }
+
+    /// Reports that the device of the wire does not exist any more.
+    fn lose_wire(&self) {
+        self.report(format!(
+            "the TAP device {} was removed, so no client reaches the services there; restart the server",
+            self.network.wire.name()
+        ));
+    }
+
+    fn report(&self, fault: String) {
+        tracing::error!("{fault}");
+        *lock(&self.shared.fault) = Some(fault);
+    }
 }
+
+/// Error: someone has removed the TAP device of the wire.
+struct DeviceRemoved;
 
 impl Tap {
     fn as_fd_number(&self) -> std::os::fd::RawFd {

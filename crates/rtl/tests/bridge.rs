@@ -14,7 +14,7 @@ use socket2::Socket;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PORT: u16 = 7801;
 /// Command of the test: it changes the answer.
@@ -261,6 +261,39 @@ fn after_a_fault_the_host_answers_everything() {
     });
 }
 
+/// Regression test: the thread polled the removed device without a pause, and reported nothing.
+#[test]
+fn a_device_that_is_removed_is_a_fault() {
+    with_tap(|| {
+        let rig = rig("10.77.0.1/24", "10.77.0.2/24");
+        assert_eq!(rig.ask(b"fast"), *b"aaaa");
+        // A device that is down may come back.
+        ip(&["link", "set", "lstest0", "down"]);
+        ip(&["link", "set", "lstest0", "up"]);
+        assert_eq!(rig.ask(b"fast"), *b"aaaa");
+        assert_eq!(rig.bridge.fault(), None);
+        ip(&["link", "delete", "lstest0"]);
+        let begin = Instant::now();
+        let fault = loop {
+            match rig.bridge.fault() {
+                Some(fault) => break fault,
+                None => assert!(begin.elapsed() < Duration::from_secs(20), "no fault"),
+            }
+            std::thread::yield_now();
+        };
+        assert!(fault.contains("lstest0 was removed"), "{fault}");
+        // No host waits for the thread, which has ended.
+        rig.queue.add(&[Command::register(REGISTER_ANSWER, b"b")]);
+        rig.queue.flush();
+        rig.bridge.stop();
+    });
+}
+
+fn ip(arguments: &[&str]) {
+    let status = std::process::Command::new("ip").args(arguments).status();
+    assert!(status.expect("ip (iproute2)").success(), "{arguments:?}");
+}
+
 #[test]
 fn every_address_of_a_device_can_be_used() {
     with_tap(|| {
@@ -300,12 +333,7 @@ fn a_network_of_another_interface_is_refused() {
             NicNetwork::create(&plan("lstest1", &[clients], &[own])).expect("a network of its own");
         }
         // A route of a single address is smaller than any network.
-        let route = ["route", "add", "10.78.0.2/32", "dev", "lstest0"];
-        let added = std::process::Command::new("ip")
-            .args(route)
-            .status()
-            .expect("ip (iproute2)");
-        assert!(added.success());
+        ip(&["route", "add", "10.78.0.2/32", "dev", "lstest0"]);
         let refused =
             NicNetwork::create(&plan("lstest1", &["10.78.0.1/24"], &["10.78.0.2/24"])).expect_err("a route");
         assert!(

@@ -161,12 +161,9 @@ impl NicAttachment {
         bridge.map_or_else(Vec::new, |bridge| bridge.counts().all().into())
     }
 
-    /// Returns the problem of a NIC that has failed.
+    /// Returns the problem of a NIC that has failed or lost its device, with the remedy.
     pub fn problem(&self) -> Option<String> {
-        let fault = self.bridge.get()?.fault()?;
-        Some(format!(
-            "{fault}; the host answers all requests, restart the server to use the NIC again"
-        ))
+        self.bridge.get()?.fault()
     }
 }
 
