@@ -37,10 +37,14 @@ fn results(output: &Output, check: &str) -> Vec<(String, String)> {
 }
 
 fn transfer_in(data: &Path) -> Vec<String> {
+    transfer_at(data, "127.0.0.1:0")
+}
+
+fn transfer_at(data: &Path, listen: &str) -> Vec<String> {
     let set = [
         "transfer.enabled=true".to_owned(),
         format!("transfer.data={}", data.display()),
-        "transfer.listen=127.0.0.1:0".into(),
+        format!("transfer.listen={listen}"),
     ];
     set.into_iter()
         .flat_map(|value| ["--set".to_owned(), value])
@@ -74,6 +78,26 @@ fn a_machine_without_findings_passes_and_nothing_is_created() {
         );
     }
     assert!(!data.exists());
+}
+
+/// Regression test: the address of the NIC was reported as one that this machine does not have.
+#[test]
+fn the_address_of_the_simulated_nic_is_not_one_of_this_machine() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (listen, result, expected) in [
+        ("10.77.0.2:7702", "ok", "becomes an address of the NIC"),
+        ("192.0.2.1:7702", "failed", "is not an address of this machine"),
+    ] {
+        let set = transfer_at(&folder.path().join("data"), listen);
+        let mut options = vec!["--datapath", "rtl"];
+        options.extend(set.iter().map(String::as_str));
+        let output = doctor(&options);
+        let ports = results(&output, "port");
+        let found = ports.iter().find(|(_, what)| what.contains(listen));
+        let (found, what) = found.unwrap_or_else(|| panic!("{output:?}"));
+        assert_eq!(found, result, "{what}");
+        assert!(what.contains(expected), "{what}");
+    }
 }
 
 #[test]

@@ -211,6 +211,24 @@ fn the_last_step_says_why_a_frame_was_not_answered() {
     assert_eq!(last(&report)["rule"], "key_word");
 }
 
+/// Regression test: a frame for another service was explained by the rules of `spv`.
+#[test]
+fn a_capture_of_another_service_is_refused() {
+    let scene = Scene::new();
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    writer.write(1, &framed(&[1; 18], false, 7702)).unwrap();
+    std::fs::write(scene.path("transfer.pcap"), writer.finish().unwrap()).unwrap();
+    let refused = scene.explain("transfer.pcap", 1, &[]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(
+        said(&refused).contains("that of `transfer`"),
+        "{}",
+        said(&refused)
+    );
+    let forced = scene.explain("transfer.pcap", 1, &["--to", "10.0.0.2:7702"]);
+    assert!(forced.status.success(), "{forced:?}");
+}
+
 #[test]
 fn captures_and_numbers_that_do_not_exist_are_refused() {
     let scene = Scene::new();

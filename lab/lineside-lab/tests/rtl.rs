@@ -1,6 +1,7 @@
 //! Tests of the commands on the FPGA datapath, with and without the cargo feature `rtl`.
 
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn lab(arguments: &[&str]) -> Output {
@@ -10,6 +11,22 @@ fn lab(arguments: &[&str]) -> Output {
         .expect("run")
 }
 
+/// Returns the first capture of requests below this folder.
+fn first_capture(folder: &Path) -> PathBuf {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let capture = folder.join("packets_in.pcap");
+        if capture.is_file() {
+            return capture;
+        }
+        let inside = std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        folders.extend(inside.filter(|path| path.is_dir()));
+    }
+    panic!("no capture below {}", folder.display())
+}
+
 #[cfg(not(feature = "rtl"))]
 #[test]
 fn a_build_without_the_simulated_nic_says_how_to_build_it() {
@@ -17,12 +34,7 @@ fn a_build_without_the_simulated_nic_says_how_to_build_it() {
     let out = folder.path().join("vectors");
     let written = lab(&["vectors", "pcap", "--out", out.to_str().unwrap()]);
     assert!(written.status.success(), "{written:?}");
-    let capture = std::fs::read_dir(out.join("spv/payloads")).unwrap();
-    let capture = capture
-        .map(|entry| entry.unwrap().path())
-        .find(|path| path.join("packets_in.pcap").is_file())
-        .expect("the folder of a vector")
-        .join("packets_in.pcap");
+    let capture = first_capture(&out.join("spv"));
     let capture = capture.to_str().unwrap();
     for arguments in [
         &["diff", "--datapaths", "socket,rtl", "--count", "100"][..],
@@ -37,6 +49,24 @@ fn a_build_without_the_simulated_nic_says_how_to_build_it() {
             "{said}"
         );
     }
+}
+
+/// Regression test: frames for `transfer` were given to `spv`, which dropped them.
+#[test]
+fn a_capture_of_transfer_is_not_replayed_as_one_of_spv() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("vectors");
+    let written = lab(&["vectors", "pcap", "--out", out.to_str().unwrap()]);
+    assert!(written.status.success(), "{written:?}");
+    let capture = first_capture(&out.join("transfer"));
+    let replay = |more: &[&str]| {
+        let arguments = ["replay", "--datapath", "socket", capture.to_str().unwrap()];
+        lab(&[&arguments[..], more].concat())
+    };
+    let refused = replay(&[]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--service transfer"));
+    assert!(replay(&["--service", "transfer"]).status.success());
 }
 
 #[test]
@@ -135,7 +165,7 @@ fn the_bench_reaches_every_gate_of_cycles() {
     }
     // The rate depends on the machine, so it is not judged here. Each reply was checked.
     let rate = tap[0].1["value"].as_f64();
-    let reason = report["contestants"]["rtl"]["no_tap"].as_str();
+    let reason = report["contestants"]["rtl"]["no_tap"]["reason"].as_str();
     match lineside_testkit::can_create_tap() {
         true => assert!(rate > Some(0.0), "{reason:?}"),
         false => assert!(rate.is_none() && reason.is_some()),

@@ -42,11 +42,20 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
     for ConfiguredService { name, service } in enabled {
         let service = &**service;
         for listen in service.listens().into_iter().chain(service.tcp_listens()) {
+            let key = format!("{name}.{}", listen.key);
+            if let Some(network) = config.datapath.nic_network_of(listen.address.ip()) {
+                let what = format!(
+                    "{} ({key}) becomes an address of the NIC, in {network}",
+                    listen.address
+                );
+                findings.push(Finding::ok("port", what));
+                continue;
+            }
             let bound = match listen.has_fast_path {
                 true => UdpSocket::bind(listen.address).err(),
                 false => TcpListener::bind(listen.address).err(),
             };
-            findings.push(port(&format!("{name}.{}", listen.key), listen.address, bound));
+            findings.push(port(&key, listen.address, bound));
         }
         let (found, unreadable) = files::check(name, service);
         findings.extend(found);
