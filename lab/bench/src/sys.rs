@@ -294,6 +294,7 @@ pub fn set_segment(socket: &std::net::UdpSocket, bytes: u16) -> io::Result<()> {
 }
 
 /// Sets the size of a socket's receive buffer in bytes, which may be above the system's limit. Needs CAP_NET_ADMIN.
+#[cfg(feature = "rtl")]
 pub fn force_receive_buffer(socket: &std::net::UdpSocket, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).map_err(io::Error::other)?;
     let (value, length) = ((&raw const bytes).cast(), size_of::<libc::c_int>() as u32);

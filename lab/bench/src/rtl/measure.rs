@@ -1,6 +1,6 @@
 //! Runs the simulated NIC.
 
-use super::report::{CaseFigures, Fills, Measured, Report};
+use super::report::{CaseFigures, Fills, Measured, NoTap, Report};
 use super::{BEAT_BYTES, CLOCK_HZ, Options, tap, transfer};
 use crate::error::{Result, io, void};
 use crate::gate::median;
@@ -105,8 +105,13 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     });
     let (tap, no_tap) = match tap::measure(&store, known, options.tap_requests, options.rounds) {
         Ok(figures) => (figures, None),
-        Err(error) if error.is_of_the_machine() => (BTreeMap::new(), Some(error.to_string())),
-        Err(error) => return Err(error),
+        Err(error) => {
+            let no_tap = NoTap {
+                reason: error.to_string(),
+                is_fault: !error.is_of_the_machine(),
+            };
+            (BTreeMap::new(), Some(no_tap))
+        }
     };
     let measured = Measured {
         cases: figures,

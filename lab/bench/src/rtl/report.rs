@@ -99,11 +99,21 @@ pub struct Measured {
     pub cases: BTreeMap<&'static str, CaseFigures>,
     /// Figures of fills.
     pub fills: Fills,
-    /// Figures at a TAP device by the number of requests in flight; empty if there could be no such device.
+    /// Figures at a TAP device by the number of requests in flight.
     pub tap: BTreeMap<usize, TapFigures>,
-    /// Reason why nothing was measured at a TAP device.
+    /// Reason why `tap` is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub no_tap: Option<String>,
+    pub no_tap: Option<NoTap>,
+}
+
+/// Reason why there are no figures at a TAP device.
+#[derive(Clone, Debug, Serialize)]
+pub struct NoTap {
+    /// Description of the error.
+    pub reason: String,
+    /// True if the system under test is at fault, such as after a wrong reply; false if this machine or this user cannot
+    /// have a TAP device.
+    pub is_fault: bool,
 }
 
 /// Contestants of the scenario.
@@ -177,7 +187,7 @@ impl Report {
             checks: Checks {
                 gates,
                 wrong_replies: wrong,
-                notes: notes(measured.no_tap.as_deref()),
+                notes: notes(measured.no_tap.as_ref()),
             },
             contestants: Contestants {
                 rtl: Rtl {
@@ -192,11 +202,18 @@ impl Report {
 
     /// Returns the faults of the system itself, which are wrong results.
     pub fn failures(&self) -> Vec<String> {
-        match self.checks.wrong_replies.count {
+        let mut failures = match self.checks.wrong_replies.count {
             0 => Vec::new(),
             1 => vec!["1 frame differs from the model".into()],
             count => vec![format!("{count} frames differ from the model")],
-        }
+        };
+        let no_tap = self.contestants.rtl.measured.no_tap.iter();
+        failures.extend(
+            no_tap
+                .filter(|no_tap| no_tap.is_fault)
+                .map(|no_tap| format!("at a TAP device: {}", no_tap.reason)),
+        );
+        failures
     }
 
     /// Returns the report as JSON.
@@ -227,7 +244,7 @@ fn judge(measured: &Measured, valid: bool) -> BTreeMap<&'static str, Gate> {
     GATES.map(judge).into()
 }
 
-fn notes(no_tap: Option<&str>) -> Vec<String> {
+fn notes(no_tap: Option<&NoTap>) -> Vec<String> {
     let mut notes = vec![
         "cycles are those of the simulated RTL and do not depend on this machine; rates assume 250 MHz, for which no \
          timing was computed"
@@ -239,7 +256,7 @@ fn notes(no_tap: Option<&str>) -> Vec<String> {
             .into(),
     ];
     notes.push(match no_tap {
-        Some(reason) => format!("at a TAP device, nothing was measured: {reason}"),
+        Some(no_tap) => format!("at a TAP device: {}", no_tap.reason),
         None => "at a TAP device, one client checked every reply, and none was lost; NIC, client and kernel shared the \
                  cores of this machine"
             .into(),
@@ -472,11 +489,15 @@ mod tests {
         assert_eq!((gate.value, gate.outcome), (Some(382_000.0), Outcome::Passed));
         measured.tap.clear();
         assert_eq!(judge(&measured, true)[TAP].outcome, Outcome::NotMeasured);
-        assert!(
-            notes(Some("run as root"))
-                .iter()
-                .any(|note| note.ends_with("run as root"))
-        );
+        for (is_fault, failures) in [(false, 0), (true, 1)] {
+            measured.no_tap = Some(NoTap {
+                reason: "reply 7 is wrong".into(),
+                is_fault,
+            });
+            let report = Report::new(1, Machine::read(), measured.clone(), WrongReplies::default());
+            assert_eq!(report.failures().len(), failures);
+            assert!(report.to_string().contains("at a TAP device: reply 7 is wrong"));
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::sys;
 use lineside_conformance::rtl::setup_commands;
 use lineside_conformance::spv::Spv;
 use lineside_rtl::{
-    Bridge, CommandQueue, InterfaceAddress, NetworkPlan, NicDesign, NicNetwork, RtlError, simulated_nic,
+    Bridge, CommandQueue, InterfaceAddress, NetworkPlan, NicDesign, NicNetwork, simulated_nic,
 };
 use lineside_spv::store::{Hash, Store};
 use lineside_wire::SPV_PORT;
@@ -35,16 +35,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// number once. `store` contains `known`; `requests` is the number of requests with more than 16 in flight.
 ///
 /// # Errors
-/// [`BenchError::NotAllowed`] or [`BenchError::NotMeasured`] if there can be no TAP device; another error if a reply is
-/// wrong or lost, or a system call fails.
+/// [`BenchError::NotMeasured`] if there can be no TAP device here; another error if a reply is wrong or lost, or a system
+/// call fails.
 pub fn measure(
     store: &Store,
     known: &[Hash],
     requests: usize,
     rounds: usize,
 ) -> Result<BTreeMap<usize, TapFigures>> {
-    Netns::new()?.within(|| {
-        let network = NicNetwork::create(&plan()?).map_err(refused)?;
+    Netns::new().map_err(no_namespace)?.within(|| {
+        let network =
+            NicNetwork::create(&plan()?).map_err(|error| BenchError::NotMeasured(error.to_string()))?;
         let queue = Arc::new(CommandQueue::new().map_err(io("creating the queue of commands"))?);
         let commands = setup_commands::<Spv>(store, &network.endpoint, SPV_PORT);
         let nic = simulated_nic(NicDesign::Spv).map_err(void)?;
@@ -83,10 +84,12 @@ fn plan() -> Result<NetworkPlan> {
     })
 }
 
-fn refused(error: RtlError) -> BenchError {
+fn no_namespace(error: BenchError) -> BenchError {
     match error {
-        RtlError::NotAllowed { .. } | RtlError::NoTun(_) => BenchError::NotMeasured(error.to_string()),
-        other => void(other),
+        BenchError::NotAllowed(source) => BenchError::NotMeasured(format!(
+            "run as root, which a network namespace and a TAP device need ({source})"
+        )),
+        other => other,
     }
 }
 
@@ -153,9 +156,11 @@ impl<'a> Client<'a> {
                 .socket
                 .recv(&mut reply)
                 .map_err(|error| void(format!("reply {right} did not come: {error}")))?;
-            // The NIC answers in the order of the requests.
+            // The NIC answers in the order of the requests, and requests in succession have different answers.
             if reply[..bytes] != root_of(right % self.known.len()) {
-                return Err(void(format!("reply {right} is wrong")));
+                return Err(void(format!(
+                    "reply {right} is wrong, or the one before it was lost"
+                )));
             }
             right += 1;
         }
