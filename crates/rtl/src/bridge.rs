@@ -120,8 +120,8 @@ impl Bridge {
         &self.shared.counts
     }
 
-    /// Returns the description of the fault after which the NIC answers nothing, with its remedy; `None` while it works.
-    /// After a fault of the NIC, the thread passes all frames to the host; if the TAP device was removed, it has ended.
+    /// Returns the fault after which the NIC answers nothing, with its remedy; `None` while it works. After a fault of
+    /// the NIC, the thread passes all frames to the host; if the TAP device was removed, the thread has ended.
     pub fn fault(&self) -> Option<String> {
         lock(&self.shared.fault).clone()
     }

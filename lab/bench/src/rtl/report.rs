@@ -111,8 +111,8 @@ pub struct Measured {
 pub struct NoTap {
     /// Description of the error.
     pub reason: String,
-    /// True if the system under test is at fault, such as after a wrong reply; false if this machine or this user cannot
-    /// have a TAP device.
+    /// True if the system under test is at fault, such as after a wrong reply; false if this machine or this user
+    /// cannot have a TAP device.
     pub is_fault: bool,
 }
 

@@ -35,8 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// number once. `store` contains `known`; `requests` is the number of requests with more than 16 in flight.
 ///
 /// # Errors
-/// [`BenchError::NotMeasured`] if there can be no TAP device here; another error if a reply is wrong or lost, or a system
-/// call fails.
+/// [`BenchError::NotMeasured`] if there can be no TAP device here; another error if a reply is wrong or lost, or a
+/// system call fails.
 pub fn measure(
     store: &Store,
     known: &[Hash],
