@@ -84,20 +84,15 @@ fn a_machine_without_findings_passes_and_nothing_is_created() {
 #[test]
 fn the_address_of_the_simulated_nic_is_not_one_of_this_machine() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (listen, result, expected) in [
-        ("10.77.0.2:7702", "ok", "becomes an address of the NIC"),
-        ("192.0.2.1:7702", "failed", "is not an address of this machine"),
-    ] {
-        let set = transfer_at(&folder.path().join("data"), listen);
-        let mut options = vec!["--datapath", "rtl"];
-        options.extend(set.iter().map(String::as_str));
-        let output = doctor(&options);
-        let ports = results(&output, "port");
-        let found = ports.iter().find(|(_, what)| what.contains(listen));
-        let (found, what) = found.unwrap_or_else(|| panic!("{output:?}"));
-        assert_eq!(found, result, "{what}");
-        assert!(what.contains(expected), "{what}");
-    }
+    let set = transfer_at(&folder.path().join("data"), "10.77.0.2:7702");
+    let mut options = vec!["--datapath", "rtl"];
+    options.extend(set.iter().map(String::as_str));
+    let output = doctor(&options);
+    let ports = results(&output, "port");
+    let found = ports.iter().find(|(_, what)| what.contains("10.77.0.2:7702"));
+    let (result, what) = found.unwrap_or_else(|| panic!("{output:?}"));
+    assert_eq!(result, "ok", "{what}");
+    assert!(what.contains("becomes an address of the NIC"), "{what}");
 }
 
 #[test]
