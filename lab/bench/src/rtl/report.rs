@@ -330,7 +330,7 @@ fn write_tap(out: &mut Formatter<'_>, tap: &BTreeMap<usize, TapFigures>) -> fmt:
     if tap.is_empty() {
         return Ok(());
     }
-    write!(out, "\n{:<33}", "requests in flight at a TAP device")?;
+    write!(out, "\n{:<33}", "in flight at a TAP device")?;
     let columns = [
         "replies/s",
         "read ns",
