@@ -17,7 +17,7 @@ mod pcap;
 mod target;
 
 pub use pcap::{PcapError, RECORD_BYTES_MAX, Reader, Record, Writer};
-pub use target::{NoDatagram, Target};
+pub use target::{NoTarget, Target};
 
 /// Lengths of frames that every datapath processes, in bytes. The kernel runs no shorter frame, and no frame that does
 /// not fit into a page together with its headroom and tailroom.

@@ -1,6 +1,7 @@
 //! Endpoint to which the requests of a capture were sent.
 
 use crate::pcap::{Reader, Record};
+use lineside_wire::SERVICE_PORTS;
 use lineside_wire::endpoint::{ADDRESSES_MAX, Endpoint};
 use lineside_wire::frame;
 use std::collections::HashMap;
@@ -18,10 +19,19 @@ pub struct Target {
     pub addresses: Vec<IpAddr>,
 }
 
-/// Error of a capture without a UDP datagram, or without one to this address.
+/// Reason why a capture has no endpoint for the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no UDP datagram{} in the capture", .0.map_or(String::new(), |to| format!(" to {to}")))]
-pub struct NoDatagram(pub Option<SocketAddr>);
+pub enum NoTarget {
+    /// The capture has no UDP datagram, or none to this address.
+    #[error("no UDP datagram{} in the capture", .0.map_or(String::new(), |to| format!(" to {to}")))]
+    NoDatagram(Option<SocketAddr>),
+    /// Most datagrams were sent to this port, which is the default port of another service.
+    #[error(
+        "most datagrams of the capture were sent to port {0}, which is the port of another service; choose that \
+         service if the command has it, or give --to ADDR:PORT if the service of this command listens there"
+    )]
+    OtherService(u16),
+}
 
 impl Target {
     /// Returns the endpoint to which most UDP datagrams of the capture were sent; destinations with the port `port` are
@@ -29,12 +39,12 @@ impl Target {
     /// is read up to the damage.
     ///
     /// # Errors
-    /// [`NoDatagram`] if the capture has no such datagram.
+    /// One variant of [`NoTarget`] for each cause. A port that was given in `to` is never that of another service.
     pub fn find<R: Read>(
         capture: &mut Reader<R>,
         port: u16,
         to: Option<SocketAddr>,
-    ) -> Result<Self, NoDatagram> {
+    ) -> Result<Self, NoTarget> {
         let mut frames: HashMap<([u8; 6], u16), HashMap<IpAddr, u64>> = HashMap::new();
         let mut record = Record::default();
         // An error here is ignored, because the caller reads the capture again and reports faults of the capture.
@@ -54,7 +64,10 @@ impl Target {
         let best = frames
             .into_iter()
             .max_by_key(|(key, addresses)| (key.1 == port, addresses.values().sum::<u64>(), *key));
-        let ((mac, port), addresses) = best.ok_or(NoDatagram(to))?;
+        let ((mac, found), addresses) = best.ok_or(NoTarget::NoDatagram(to))?;
+        if to.is_none() && found != port && SERVICE_PORTS.contains(&found) {
+            return Err(NoTarget::OtherService(found));
+        }
         let mut addresses: Vec<_> = addresses.into_iter().collect();
         addresses.sort_by_key(|(address, count)| (std::cmp::Reverse(*count), *address));
         let mut addresses: Vec<_> = addresses.into_iter().map(|(address, _)| address).collect();
@@ -65,7 +78,11 @@ impl Target {
                 address.is_ipv4() != v4 || kept <= ADDRESSES_MAX
             });
         }
-        Ok(Self { mac, port, addresses })
+        Ok(Self {
+            mac,
+            port: found,
+            addresses,
+        })
     }
 
     /// Returns the interface of the fast path. It is `lo` if the capture was made there.

@@ -21,7 +21,6 @@ use lineside_spv::host::SpvHost;
 use lineside_spv::service::{fill_table, open_chain};
 use lineside_spv::store::Store;
 use lineside_spv::{datapath, nic as spv_nic};
-use lineside_wire::{COLUMN_PORT, FABRIC_PORT, HYBRID_PORT, TRANSFER_PORT};
 use lineside_xdp::XdpDatapath;
 use ran::{Ran, run_model, run_xdp};
 use report::Report;
@@ -111,13 +110,6 @@ pub fn run(arguments: &Explain, as_json: bool) -> anyhow::Result<()> {
     let record = record(arguments)?;
     let target = Target::find(&mut open(&arguments.file)?, config.listen.port(), arguments.to)
         .with_context(|| file.clone())?;
-    if let Some(service) = other_service(target.port).filter(|_| arguments.to.is_none()) {
-        bail!(Wrong(format!(
-            "{file}: most datagrams were sent to port {}, which is that of `{service}`, and this command explains only \
-             `spv`; if `spv` listens there, give --to ADDR:PORT",
-            target.port
-        )));
-    }
     if arguments.datapath != Datapath::Socket && !FRAME_BYTES.contains(&record.frame.len()) {
         bail!(
             "frame {} has {}: the datapaths `xdp` and `rtl` take frames of {} to {} bytes; use --datapath socket",
@@ -230,17 +222,6 @@ fn check_waveform(arguments: &Explain) -> anyhow::Result<()> {
         )));
     }
     Ok(())
-}
-
-/// Returns the service other than `spv` whose default port this is.
-const fn other_service(port: u16) -> Option<&'static str> {
-    match port {
-        TRANSFER_PORT => Some("transfer"),
-        COLUMN_PORT => Some("column"),
-        FABRIC_PORT => Some("fabric"),
-        HYBRID_PORT => Some("hybrid"),
-        _ => None,
-    }
 }
 
 fn config(arguments: &Explain) -> anyhow::Result<SpvConfig> {

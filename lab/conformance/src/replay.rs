@@ -2,7 +2,7 @@
 //! replies.
 
 use crate::diff::Datapath;
-use lineside_capture::{FRAME_BYTES, NoDatagram, PcapError, Reader, Record};
+use lineside_capture::{FRAME_BYTES, NoTarget, PcapError, Reader, Record};
 use lineside_fastpath::{DropReason, FrameVerdict};
 use lineside_xdp::XdpError;
 use std::io::Read;
@@ -19,9 +19,9 @@ pub enum ReplayError {
     /// The callback for a frame failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The capture contains no frame for the fast path.
+    /// The capture has no endpoint for the fast path.
     #[error(transparent)]
-    NothingToAnswer(#[from] NoDatagram),
+    NothingToAnswer(#[from] NoTarget),
 }
 
 /// Result of one frame.

@@ -1,6 +1,6 @@
 //! Tests that send captures through every datapath: the counts and the bytes of the replies must be equal.
 
-use lineside_capture::{NoDatagram, PcapError, Reader, Target, Writer};
+use lineside_capture::{NoTarget, PcapError, Reader, Target, Writer};
 use lineside_conformance::replay::{Report, replay};
 use lineside_conformance::spv::{DatapathKind, FrameDatapath};
 use lineside_fastpath::{DropReason, FrameVerdict, lease};
@@ -11,7 +11,7 @@ use lineside_spv::writer::StoreWriter;
 use lineside_testkit::DemoChain;
 use lineside_testkit::skipped;
 use lineside_wire::frame::{Addressing, build, parse};
-use lineside_wire::{RootReply, SPV_OP_ROOT, SPV_PORT, native};
+use lineside_wire::{RootReply, SPV_OP_ROOT, SPV_PORT, TRANSFER_PORT, native};
 use lineside_xdp::XdpError;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -214,7 +214,7 @@ fn a_truncated_capture_is_replayed_up_to_the_cut() {
     );
 }
 
-fn target(frames: &[Vec<u8>], to: Option<&str>) -> Result<Target, NoDatagram> {
+fn target(frames: &[Vec<u8>], to: Option<&str>) -> Result<Target, NoTarget> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     frames.iter().for_each(|frame| writer.write(0, frame).unwrap());
     let file = writer.finish().unwrap();
@@ -233,6 +233,16 @@ fn the_server_of_a_capture_is_the_most_frequent_destination_unless_it_is_given()
     assert_eq!(target(&frames, None).unwrap().port, 53, "the most frequent");
     frames.extend(vec![framed(&with_port(9000), b"x"); 6]);
     assert_eq!(target(&frames, None).unwrap().port, 9000);
+    let to_transfer = vec![framed(&with_port(TRANSFER_PORT), b"x"); 12];
+    assert_eq!(
+        target(&to_transfer, None),
+        Err(NoTarget::OtherService(TRANSFER_PORT)),
+        "the port of another service"
+    );
+    assert_eq!(
+        target(&to_transfer, Some("192.168.7.2:7702")).unwrap().port,
+        TRANSFER_PORT
+    );
     frames.push(framed(&own, b"x"));
     frames.push(framed(&own, b"x"));
     frames.push(framed(&to_server(true, true), b"x"));
@@ -249,9 +259,12 @@ fn the_server_of_a_capture_is_the_most_frequent_destination_unless_it_is_given()
     );
     assert!(matches!(
         target(&frames, Some("192.168.7.2:54")),
-        Err(NoDatagram(Some(_)))
+        Err(NoTarget::NoDatagram(Some(_)))
     ));
-    assert!(matches!(target(&[vec![0; 60]], None), Err(NoDatagram(None))));
+    assert!(matches!(
+        target(&[vec![0; 60]], None),
+        Err(NoTarget::NoDatagram(None))
+    ));
     let multicast = Addressing {
         destination_mac: [0x33, 0x33, 0, 0, 0, 1],
         ..own

@@ -183,13 +183,6 @@ pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
     };
     let target = Target::find(&mut capture, port, arguments.to)
         .with_context(|| arguments.file.display().to_string())?;
-    if arguments.service == Service::Spv && target.port == TRANSFER_PORT && arguments.to.is_none() {
-        bail!(Wrong(format!(
-            "{}: most datagrams were sent to port {TRANSFER_PORT}, which is that of `transfer`; give --service \
-             transfer, or --to ADDR:PORT if `spv` listens there",
-            arguments.file.display()
-        )));
-    }
     let mut opened = match arguments.service {
         Service::Spv => open_datapath(arguments.datapath, &config, &target)?,
         Service::Transfer => Opened {

@@ -64,8 +64,8 @@ fn a_capture_of_transfer_is_not_replayed_as_one_of_spv() {
         lab(&[&arguments[..], more].concat())
     };
     let refused = replay(&[]);
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("--service transfer"));
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("the port of another service"));
     assert!(replay(&["--service", "transfer"]).status.success());
 }
 
