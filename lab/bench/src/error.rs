@@ -6,8 +6,8 @@ use std::io;
 /// Reason why a benchmark stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The process is not root. Network namespaces and native XDP need root.
-    #[error("this benchmark creates network namespaces and attaches XDP programs: run it as root ({0})")]
+    /// The process is not root. Network namespaces, their devices and native XDP need root.
+    #[error("this benchmark needs network namespaces with devices of their own: run it as root ({0})")]
     NotAllowed(io::Error),
     /// A system call failed.
     #[error("{what}: {source}")]

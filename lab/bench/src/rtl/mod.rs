@@ -34,7 +34,7 @@ pub struct Options {
     pub frames: usize,
     /// Number of rounds; the speed of the simulation is the median of the rounds.
     pub rounds: usize,
-    /// Number of requests in a round at the TAP device, for each number of requests in flight.
+    /// Number of requests of a measurement at the TAP device; with few requests in flight, an eighth of them.
     pub tap_requests: usize,
 }
 

@@ -5,7 +5,7 @@ use super::measure::root_of;
 use super::report::TapFigures;
 use crate::error::{BenchError, Result, io, void};
 use crate::gate::median;
-use crate::netns::Netns;
+use crate::netns::{CLIENT_ADDRESS, Netns, SERVER_ADDRESS};
 use crate::sys;
 use lineside_conformance::rtl::setup_commands;
 use lineside_conformance::spv::Spv;
@@ -20,10 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Numbers of requests in flight.
-pub const WINDOWS: [usize; 6] = [1, 16, 64, 128, 256, 512];
-const CLIENT: &str = "10.77.0.1/24";
-const NIC: &str = "10.77.0.2/24";
-const NIC_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+const WINDOWS: [usize; 6] = [1, 16, 64, 128, 256, 512];
 /// Number of requests before the first measurement.
 const WARM_UP: usize = 1000;
 /// Receive buffer of the client in bytes, which has room for all replies in flight.
@@ -32,20 +29,21 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Returns the figures by the number of requests in flight: medians of `rounds` rounds, each of which measures every
-/// number once. `store` contains `known`; `requests` is the number of requests with more than 16 in flight.
+/// number of [`WINDOWS`] once. `store` contains `known`. A measurement sends `requests` requests; with up to 16
+/// requests in flight, which take longer, an eighth of them.
 ///
 /// # Errors
-/// [`BenchError::NotMeasured`] if there can be no TAP device here; another error if a reply is wrong or lost, or a
-/// system call fails.
+/// [`BenchError::NotAllowed`] or [`BenchError::NotMeasured`] if there can be no TAP device here; another error if a
+/// reply is wrong or lost, or a system call fails.
 pub fn measure(
     store: &Store,
     known: &[Hash],
     requests: usize,
     rounds: usize,
 ) -> Result<BTreeMap<usize, TapFigures>> {
-    Netns::new().map_err(no_namespace)?.within(|| {
+    Netns::new()?.within(|| {
         let network =
-            NicNetwork::create(&plan()?).map_err(|error| BenchError::NotMeasured(error.to_string()))?;
+            NicNetwork::create(&plan()).map_err(|error| BenchError::NotMeasured(error.to_string()))?;
         let queue = Arc::new(CommandQueue::new().map_err(io("creating the queue of commands"))?);
         let commands = setup_commands::<Spv>(store, &network.endpoint, SPV_PORT);
         let nic = simulated_nic(NicDesign::Spv).map_err(void)?;
@@ -74,22 +72,16 @@ pub fn measure(
     })
 }
 
-fn plan() -> Result<NetworkPlan> {
-    let address = |text| InterfaceAddress::parse(text).ok_or_else(|| void("an address is wrong"));
-    Ok(NetworkPlan {
+fn plan() -> NetworkPlan {
+    let address = |address: Ipv4Addr| InterfaceAddress {
+        address: address.into(),
+        prefix_bits: 24,
+    };
+    NetworkPlan {
         tap: "lineside0".into(),
-        clients: vec![address(CLIENT)?],
-        own: vec![address(NIC)?],
+        clients: vec![address(CLIENT_ADDRESS)],
+        own: vec![address(SERVER_ADDRESS)],
         sockets: [0, 0],
-    })
-}
-
-fn no_namespace(error: BenchError) -> BenchError {
-    match error {
-        BenchError::NotAllowed(source) => BenchError::NotMeasured(format!(
-            "run as root, which a network namespace and a TAP device need ({source})"
-        )),
-        other => other,
     }
 }
 
@@ -135,7 +127,7 @@ struct Client<'a> {
 impl<'a> Client<'a> {
     fn new(known: &'a [Hash]) -> std::io::Result<Self> {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-        socket.connect((NIC_ADDRESS, SPV_PORT))?;
+        socket.connect((SERVER_ADDRESS, SPV_PORT))?;
         sys::force_receive_buffer(&socket, RECEIVE_BUFFER)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         Ok(Self { socket, known })
