@@ -150,7 +150,7 @@ package ls_pkg;
   // key of the index hash of the accounts; constant while the table has accounts
   localparam int unsigned RegisterTransferKey = 50;
   localparam int unsigned RegisterTransferKeyBits = 192;
-  // 1 durable: `transfer` only reads; 2 express: it executes; constant while the NIC has a lease or requests
+  // 1 durable: `transfer` only reads; 2 express: it executes; constant while the NIC processes requests
   localparam int unsigned RegisterTransferMode = 51;
   localparam int unsigned RegisterTransferModeBits = 2;
   // 1: requests in the paper's format are answered; 0: they are dropped
