@@ -20,7 +20,8 @@ const TUN_F_CSUM_USO: libc::c_ulong = 0x01 | 0x20 | 0x40;
 /// Number of frames that wait for this process at most; further ones are lost. A burst of clients fits.
 const QUEUE_FRAMES: libc::c_int = 8192;
 
-/// TAP device in the network namespace of the thread that created it. Dropping it removes the device.
+/// TAP device in the network namespace of the thread that created it. Dropping it removes the device. If another thread
+/// starts a program at that moment, the device exists until the new process has closed its copy of the descriptor.
 #[derive(Debug)]
 pub struct Tap {
     file: File,

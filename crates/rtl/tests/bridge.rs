@@ -12,8 +12,8 @@ use lineside_wire::SpvCounter;
 use lineside_wire::endpoint::Endpoint;
 use socket2::Socket;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const PORT: u16 = 7801;
@@ -184,8 +184,12 @@ fn has_device() -> bool {
     all.contains("lstest0:")
 }
 
-/// Runs `test` in a network namespace of its own, if this process can create TAP devices.
+/// Runs `test` in a network namespace of its own, if this process can create TAP devices. The tests run one after
+/// another: a program that a test starts has copies of all descriptors of this process until the program's own code
+/// begins, and the kernel keeps a TAP device of another test as long as there is a copy of its descriptor.
 fn with_tap(test: impl FnOnce() + Send + 'static) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _only = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     // Creating the namespace needs the same rights as a TAP device.
     if can_create_tap() {
         alone(test);
