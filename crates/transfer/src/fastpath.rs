@@ -10,13 +10,17 @@ use crate::native::{self, Request};
 use crate::paper::{self, PaperAnswer, PaperRequest};
 use crate::store::Store;
 use crate::{AccountId, rules::PAPER_LIMIT};
-use execute::{PaperReply, Task};
-use lineside_fastpath::{Counters, DropReason, FastPath, Reply, Source, Verdict, lease};
+use execute::{NativeExecute, PaperReply, Task};
+use lineside_fastpath::{Counters, DropReason, FastPath, Reply, Source, Steps, Verdict, lease};
+use lineside_wire::trace::{NoTrace, Rule, Trace};
 use lineside_wire::{
-    BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, TRANSFER_COMMAND_REFER,
-    TRANSFER_COMMAND_TRANSFER, TRANSFER_CONTRACT_PLAIN, TRANSFER_DURABLE, TRANSFER_EXPRESS,
-    TRANSFER_LINE_OPERATIONS_MAX, TRANSFER_OP_EXECUTE, TransferCode as Code, TransferCounter, native as wire,
+    BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, PaperTransfer, ReferHead,
+    TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER, TRANSFER_CONTRACT_PLAIN, TRANSFER_DURABLE,
+    TRANSFER_EXPRESS, TRANSFER_LINE_OPERATIONS_MAX, TRANSFER_OP_EXECUTE, TransferCode as Code,
+    TransferCounter, native as wire,
 };
+use std::mem::offset_of;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Answers requests from a [`Store`], or forwards them to the host.
@@ -98,82 +102,118 @@ impl TransferFastPath {
         )
     }
 
-    fn paper(
+    fn paper<T: Trace>(
         &self,
         from: Source,
         now_ns: u64,
         payload: &[u8],
         request: &PaperRequest,
         reply: &mut Reply,
+        trace: &mut T,
     ) -> Answer {
-        let say = |answer: PaperAnswer, reply: &mut Reply| match paper::put_reply(
-            request, payload, answer, reply,
-        ) {
-            true => Answer::Said(answer.code),
-            false => Answer::Hosts,
+        let say = |answer: PaperAnswer, reply: &mut Reply, trace: &mut T| {
+            let fits = paper::put_reply(request, payload, answer, reply);
+            match trace.require(Rule::ReplyFits, 0..0, fits) {
+                true => Answer::Said(answer.code),
+                false => Answer::Hosts,
+            }
         };
-        let command = match request.command() {
+        let command = request.command();
+        trace.choose(Rule::CommandKnown, 0..payload.len(), command.is_ok());
+        let command = match command {
             Ok(command) => command,
-            Err(code) => return say(PaperAnswer::refused(code), reply),
+            Err(code) => return say(PaperAnswer::refused(code), reply, trace),
         };
-        if command == TRANSFER_COMMAND_REFER {
-            return match self.balance(&request.source_id()) {
-                Some(Ok((holding, _))) => say(PaperAnswer::done(holding.balance), reply),
-                Some(Err(code)) => say(PaperAnswer::refused(code), reply),
+        let command_range = field(
+            0,
+            offset_of!(PaperTransfer, command),
+            size_of_val(&request.command),
+        );
+        let is_refer = command == TRANSFER_COMMAND_REFER;
+        if trace.choose(Rule::Refer, command_range.clone(), is_refer) {
+            let source_range = field(0, offset_of!(PaperTransfer, source), size_of_val(&request.source));
+            return match self.balance(&request.source_id(), source_range, trace) {
+                Some(Ok((holding, _))) => {
+                    let answer = PaperAnswer::done(holding.balance);
+                    trace.choose(Rule::BalanceFits, 0..0, answer.code == Code::Done);
+                    say(answer, reply, trace)
+                }
+                Some(Err(code)) => say(PaperAnswer::refused(code), reply, trace),
                 None => Answer::Hosts,
             };
         }
-        if !self.executes || !self.store.is_express() {
+        if !self.is_executing(trace) {
             return Answer::Hosts;
         }
-        if !self.may(from, command) {
-            return say(PaperAnswer::refused(Code::Unauthorised), reply);
+        if !trace.choose(Rule::Permitted, command_range, self.may(from, command)) {
+            return say(PaperAnswer::refused(Code::Unauthorised), reply, trace);
         }
         let task = Task {
             now_ns,
             limit: PAPER_LIMIT,
             ..Task::of_paper(request, command)
         };
-        match execute::paper(&self.store, &self.ring(), &task, request) {
-            Ok(PaperReply { answer, repeated }) => match say(answer, reply) {
+        match execute::paper(&self.store, &self.ring(), &task, request, trace) {
+            Ok(PaperReply { answer, repeated }) => match say(answer, reply, trace) {
                 Answer::Said(_) if repeated => Answer::Repeated,
                 said => said,
             },
             Err(NotDone::Claimed) => Answer::Hosts,
-            Err(NotDone::Busy { ring_full }) => match say(PaperAnswer::refused(Code::Busy), reply) {
+            Err(NotDone::Busy { ring_full }) => match say(PaperAnswer::refused(Code::Busy), reply, trace) {
                 Answer::Said(_) => Answer::Busy { ring_full },
                 other => other,
             },
         }
     }
 
-    fn native(&self, from: Source, now_ns: u64, payload: &[u8], reply: &mut Reply) -> Answer {
+    fn native<T: Trace>(
+        &self,
+        from: Source,
+        now_ns: u64,
+        payload: &[u8],
+        reply: &mut Reply,
+        trace: &mut T,
+    ) -> Answer {
         // The host answers malformed requests, with a status code.
-        match Request::parse(payload) {
-            Ok(Request::Refer(header, items)) => self.refer(header, items, reply),
-            Ok(Request::Execute(header, head, operations)) if self.executes(operations) => {
+        let Ok(parsed) = Request::parse_with(payload, trace) else {
+            return Answer::Hosts;
+        };
+        let has_operation = matches!(parsed, Request::Refer(..) | Request::Execute(..));
+        trace.require(Rule::Operation, OPERATION, has_operation);
+        match parsed {
+            Request::Refer(header, items) => self.refer(header, items, reply, trace),
+            Request::Execute(header, head, operations) if self.executes(operations, trace) => {
                 let permitted = |operation: &Operation| self.may(from, operation.command);
-                let ring = self.ring();
-                execute::native(
-                    &self.store,
-                    &ring,
-                    now_ns,
+                let request = NativeExecute {
                     header,
                     head,
                     operations,
-                    &permitted,
-                    reply,
-                )
+                    now_ns,
+                    permitted: &permitted,
+                };
+                execute::native(&self.store, &self.ring(), &request, reply, trace)
             }
             _ => Answer::Hosts,
         }
     }
 
-    fn refer(&self, header: &NativeHeader, items: &[BalanceItem], reply: &mut Reply) -> Answer {
+    fn refer<T: Trace>(
+        &self,
+        header: &NativeHeader,
+        items: &[BalanceItem],
+        reply: &mut Reply,
+        trace: &mut T,
+    ) -> Answer {
         let mut balances = Vec::with_capacity(items.len());
-        for item in items {
+        let first = size_of::<NativeHeader>() + size_of::<ReferHead>();
+        for (item, begin) in items.iter().zip((first..).step_by(size_of::<BalanceItem>())) {
             let account = AccountId(item.account);
-            let Some(balance) = self.balance(&account) else {
+            let range = field(
+                begin,
+                offset_of!(BalanceItem, account),
+                size_of_val(&item.account),
+            );
+            let Some(balance) = self.balance(&account, range, trace) else {
                 return Answer::Hosts;
             };
             balances.push(native::balance_item(&account, balance));
@@ -183,7 +223,8 @@ impl TransferFastPath {
         } else {
             TRANSFER_DURABLE
         };
-        match native::put_balances(reply, header, &balances, durability) {
+        let fits = native::put_balances(reply, header, &balances, durability);
+        match trace.require(Rule::ReplyFits, 0..0, fits) {
             true => Answer::Said(Code::Done),
             false => Answer::Hosts,
         }
@@ -191,22 +232,104 @@ impl TransferFastPath {
 
     /// Returns the state of an account; `None` if the host has to answer. That is the case if the account was being
     /// changed during all attempts, and, in `durable`, if it is not in the table, which may have had no room for it.
-    fn balance(&self, account: &AccountId) -> Option<native::Balance> {
-        let Some(index) = self.store.find(account) else {
+    /// The request names the account in the bytes `range`.
+    fn balance<T: Trace>(
+        &self,
+        account: &AccountId,
+        range: Range<usize>,
+        trace: &mut T,
+    ) -> Option<native::Balance> {
+        let found = self.store.find(account);
+        match self.store.is_express() {
+            true => trace.choose(Rule::AccountExists, range.clone(), found.is_some()),
+            false => trace.require(Rule::AccountExists, range.clone(), found.is_some()),
+        };
+        let Some(index) = found else {
             return self.store.is_express().then_some(Err(Code::UnknownAccount));
         };
-        cell::read(&self.store.cells.as_slice()[index]).map(Ok)
+        let read = cell::read(&self.store.cells.as_slice()[index]);
+        if let Some((holding, version)) = &read {
+            trace.fact("balance", || holding.balance);
+            trace.fact("version", || *version);
+        }
+        trace.require(Rule::AccountRead, range, read.is_some());
+        read.map(Ok)
+    }
+
+    /// Returns whether the fast path executes operations.
+    fn is_executing<T: Trace>(&self, trace: &mut T) -> bool {
+        trace.require(Rule::Executes, 0..0, self.executes && self.store.is_express())
     }
 
     /// Returns whether the fast path may execute these operations: at most a few, plain, not linked, not signed.
-    fn executes(&self, operations: &[Operation]) -> bool {
-        self.executes && self.store.is_express() && !self.store.requires_signature() && is_plain(operations)
+    fn executes<T: Trace>(&self, operations: &[Operation], trace: &mut T) -> bool {
+        let range = field(NATIVE_OPERATIONS, 0, size_of_val(operations));
+        self.is_executing(trace)
+            && trace.require(Rule::Unsigned, 0..0, !self.store.requires_signature())
+            && trace.require(Rule::Plain, range, is_plain(operations))
     }
 
     /// Returns whether `from` may execute this command without a signature.
     fn may(&self, from: Source, command: u8) -> bool {
         !self.store.requires_signature()
             && (command == TRANSFER_COMMAND_TRANSFER || self.store.may_issue(from.address))
+    }
+
+    /// Returns the reason why a payload is not a request that this service answers, if there is one.
+    fn refuses<T: Trace>(
+        &self,
+        paper: Option<&PaperRequest>,
+        payload: &[u8],
+        trace: &mut T,
+    ) -> Option<DropReason> {
+        let all = 0..payload.len();
+        trace.choose(Rule::PaperLength, all, paper.is_some());
+        match paper {
+            Some(paper) if !trace.require(Rule::NoReplyBit, 0..1, !paper.is_refusal()) => {
+                Some(DropReason::ReplyBit)
+            }
+            Some(_) if !trace.require(Rule::PaperFormat, 0..0, self.store.paper_format()) => {
+                Some(DropReason::PaperRefused)
+            }
+            Some(_) => None,
+            None if !trace.require(Rule::NativeMagic, 0..2, wire::is_native(payload)) => {
+                Some(DropReason::NotARequest)
+            }
+            None if !trace.require(Rule::NoReplyBit, OPERATION, payload[3] & NATIVE_REPLY_BIT == 0) => {
+                Some(DropReason::ReplyBit)
+            }
+            None => None,
+        }
+    }
+
+    fn decide<T: Trace>(
+        &self,
+        from: Source,
+        now_ns: u64,
+        request: &[u8],
+        reply: &mut Reply,
+        trace: &mut T,
+    ) -> Verdict {
+        let paper = PaperRequest::parse(request);
+        if let Some(reason) = self.refuses(paper.as_ref(), request, trace) {
+            return Verdict::Drop(reason);
+        }
+        let is_leased = lease::is_valid(&self.store.control().lease_until_ns, now_ns);
+        let answer = if !trace.require(Rule::Lease, 0..0, is_leased) {
+            Answer::NotLeased
+        } else if let Some(paper) = &paper {
+            self.paper(from, now_ns, request, paper, reply, trace)
+        } else {
+            self.native(from, now_ns, request, reply, trace)
+        };
+        self.count(&answer);
+        match answer {
+            Answer::Hosts | Answer::NotLeased => {
+                reply.clear();
+                Verdict::Forward
+            }
+            _ => Verdict::Reply,
+        }
     }
 
     fn count(&self, answer: &Answer) {
@@ -228,6 +351,16 @@ impl TransferFastPath {
     }
 }
 
+/// Place of the operation and the reply bit in a native request.
+const OPERATION: Range<usize> = 3..4;
+/// Place of the operations in a native `execute`.
+const NATIVE_OPERATIONS: usize = size_of::<NativeHeader>() + size_of::<ExecuteHead>();
+
+/// Returns the bytes of a field in a part of the request that begins at `begin`.
+const fn field(begin: usize, offset: usize, bytes: usize) -> Range<usize> {
+    begin + offset..begin + offset + bytes
+}
+
 /// Returns whether operations are few and plain: neither linked nor under a contract.
 pub(crate) fn is_plain(operations: &[Operation]) -> bool {
     let plain =
@@ -237,33 +370,18 @@ pub(crate) fn is_plain(operations: &[Operation]) -> bool {
 
 impl FastPath for TransferFastPath {
     fn answer(&self, from: Source, now_ns: u64, request: &[u8], reply: &mut Reply) -> Verdict {
-        let paper = PaperRequest::parse(request);
-        let refused = match &paper {
-            Some(paper) if paper.is_refusal() => Some(DropReason::ReplyBit),
-            Some(_) if !self.store.paper_format() => Some(DropReason::PaperRefused),
-            Some(_) => None,
-            None if !wire::is_native(request) => Some(DropReason::NotARequest),
-            None if request[3] & NATIVE_REPLY_BIT != 0 => Some(DropReason::ReplyBit),
-            None => None,
-        };
-        if let Some(reason) = refused {
-            return Verdict::Drop(reason);
-        }
-        let answer = if !lease::is_valid(&self.store.control().lease_until_ns, now_ns) {
-            Answer::NotLeased
-        } else if let Some(paper) = &paper {
-            self.paper(from, now_ns, request, paper, reply)
-        } else {
-            self.native(from, now_ns, request, reply)
-        };
-        self.count(&answer);
-        match answer {
-            Answer::Hosts | Answer::NotLeased => {
-                reply.clear();
-                Verdict::Forward
-            }
-            _ => Verdict::Reply,
-        }
+        self.decide(from, now_ns, request, reply, &mut NoTrace)
+    }
+
+    fn explain(
+        &self,
+        from: Source,
+        now_ns: u64,
+        request: &[u8],
+        reply: &mut Reply,
+        steps: &mut Steps,
+    ) -> Verdict {
+        self.decide(from, now_ns, request, reply, steps)
     }
 
     fn changes(&self, request: &[u8]) -> bool {

@@ -3,6 +3,7 @@
 use crate::AccountId;
 use crate::rules::Holding;
 use lineside_fastpath::Reply;
+use lineside_wire::trace::{NoTrace, Rule, Trace};
 use lineside_wire::{
     BalanceItem, ExecuteHead, NativeHeader, Operation, ReferHead, SessionBody, SignedHead, Status,
     TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_TRANSFER,
@@ -54,35 +55,35 @@ impl<'a> Request<'a> {
     /// # Errors
     /// Status of the refusal.
     pub fn parse(payload: &'a [u8]) -> Result<Self, Status> {
-        let (header, body) = native::parse_request(payload)?;
-        match header.op {
+        Self::parse_with(payload, &mut NoTrace)
+    }
+
+    /// Like [`Request::parse`]; `trace` receives the decisions.
+    ///
+    /// # Errors
+    /// Those of [`Request::parse`].
+    #[inline]
+    pub fn parse_with<T: Trace>(payload: &'a [u8], trace: &mut T) -> Result<Self, Status> {
+        let (header, body) = native::parse_request_with(payload, trace)?;
+        let request = match header.op {
             TRANSFER_OP_EXECUTE => {
                 execute(body).map(|(head, operations)| Self::Execute(header, head, operations))
             }
             TRANSFER_OP_SIGNED => {
-                let (signed, rest) = SignedHead::ref_from_prefix(body).map_err(|_| Status::BadRequest)?;
-                let padded = signed.reserved.get() == 0 && signed.reserved_2.get() == 0;
-                execute(rest)
-                    .filter(|_| padded)
-                    .map(|(head, operations)| Self::Signed(header, signed, head, operations))
+                signed(body).map(|(signed, head, operations)| Self::Signed(header, signed, head, operations))
             }
-            TRANSFER_OP_REFER => {
-                let (head, rest) = ReferHead::ref_from_prefix(body).map_err(|_| Status::BadRequest)?;
-                let items = <[BalanceItem]>::ref_from_bytes(rest).map_err(|_| Status::BadRequest)?;
-                let counted = items.len() == head.count.get() as usize
-                    && (1..=TRANSFER_REFER_MAX).contains(&items.len());
-                let padded = head.durability.get() == 0
-                    && head.reserved.get() == 0
-                    && items.iter().all(|item| is_zero(&item.as_bytes()[16..]));
-                (counted && padded).then_some(Self::Refer(header, items))
-            }
+            TRANSFER_OP_REFER => refer(body).map(|items| Self::Refer(header, items)),
             TRANSFER_OP_OPEN | TRANSFER_OP_CLOSE | TRANSFER_OP_SESSION => SessionBody::ref_from_bytes(body)
                 .ok()
                 .filter(|body| body.sequence.get() == 0 && body.lease_s.get() == 0)
                 .map(|body| Self::Session(header, body)),
             _ => None,
-        }
-        .ok_or(Status::BadRequest)
+        };
+        let begin = payload.len() - body.len();
+        trace.fact("operation", || header.op.into());
+        trace.fact("body_bytes", || body.len() as u64);
+        trace.require(Rule::Body, begin..payload.len(), request.is_some());
+        request.ok_or(Status::BadRequest)
     }
 }
 
@@ -93,6 +94,26 @@ fn execute(body: &[u8]) -> Option<(&ExecuteHead, &[Operation])> {
     let counted = operations.len() == usize::from(head.count.get())
         && (1..=TRANSFER_OPERATIONS_MAX).contains(&operations.len());
     (counted && head.durability.get() == 0).then_some((head, operations))
+}
+
+/// Parses the body of a session's packet that is signed.
+fn signed(body: &[u8]) -> Option<(&SignedHead, &ExecuteHead, &[Operation])> {
+    let (signed, rest) = SignedHead::ref_from_prefix(body).ok()?;
+    let is_padded = signed.reserved.get() == 0 && signed.reserved_2.get() == 0;
+    let (head, operations) = execute(rest)?;
+    is_padded.then_some((signed, head, operations))
+}
+
+/// Parses the body of a query of balances.
+fn refer(body: &[u8]) -> Option<&[BalanceItem]> {
+    let (head, rest) = ReferHead::ref_from_prefix(body).ok()?;
+    let items = <[BalanceItem]>::ref_from_bytes(rest).ok()?;
+    let is_counted =
+        items.len() == head.count.get() as usize && (1..=TRANSFER_REFER_MAX).contains(&items.len());
+    let is_padded = head.durability.get() == 0
+        && head.reserved.get() == 0
+        && items.iter().all(|item| is_zero(&item.as_bytes()[16..]));
+    (is_counted && is_padded).then_some(items)
 }
 
 /// Checks a requested operation: it must be well-formed, and an ISSUE and a plain transfer must have an amount. Without

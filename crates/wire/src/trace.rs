@@ -13,6 +13,9 @@ macro_rules! rules {
         }
 
         impl Rule {
+            /// All rules.
+            pub const ALL: &[Self] = &[$(Self::$rule,)*];
+
             /// Returns the name for programs.
             pub const fn name(self) -> &'static str {
                 match self {
@@ -74,6 +77,29 @@ rules! {
     Tree "tree" "The table has the Merkle tree of the block."
     PathFits "path_fits" "The path fits into the space that the request reserves."
     EpochSame "epoch_same" "The epoch of the table did not change during the read."
+    CommandKnown "command_known" "The command of the paper's format is known, and a TRANSFER has an amount."
+    Refer "refer" "The operation is REFER, which changes nothing."
+    Executes "executes" "The fast path executes operations: its mode is `express`."
+    Unsigned "unsigned" "The service requires no signatures."
+    Plain "plain" "The request has few operations, and none is linked or under a contract."
+    Permitted "permitted" "The sender may execute this command."
+    RingRoom "ring_room" "The ring has room for a record of each operation."
+    SessionOpen "session_open" "The session is open, and has the token of the request."
+    Unlocked "unlocked" "The locks that the request needs are free."
+    SessionUnclaimed "session_unclaimed" "The host has not claimed the session."
+    NewSequence "new_sequence" "The sequence number differs from that of the session's last packet."
+    SameOperations "same_operations" "The repetition has the operations of the last packet."
+    NextSequence "next_sequence" "The sequence number is the next one of the session."
+    WellFormed "well_formed" "The operation is well-formed."
+    AccountExists "account_exists" "The table has this account."
+    AccountRead "account_read" "The account was not being changed during the read."
+    BalanceFits "balance_fits" "The balance fits into the 32 bits of the paper's format."
+    OtherAccount "other_account" "The destination is not the source."
+    AccountsUnclaimed "accounts_unclaimed" "The host has claimed no account of the operation."
+    NewTransactionId "new_transaction_id" "The transaction id is higher than the last one of the account."
+    CellFree "cell_free" "A bucket of the new account has a free cell."
+    RefusalCredit "refusal_credit" "There is credit to record one more refusal."
+    Done "done" "Balances, limits and frozen flags permit the operation, which is done."
 }
 
 /// Receiver of the decisions about one frame, in their order.

@@ -2,7 +2,8 @@
 //! program in the kernel, and the same C code compiled natively.
 
 use crate::native::{NativeDatapath, NativeMap};
-use lineside_fastpath::{DropReason, FastPath, FrameHandler, FrameVerdict, lease};
+use crate::steps;
+use lineside_fastpath::{DropReason, FastPath, FrameHandler, FrameVerdict, Steps, lease};
 use lineside_wire::endpoint::Endpoint;
 use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 use std::io;
@@ -131,6 +132,8 @@ pub struct ModelDatapath<N> {
     endpoint: Endpoint,
     port: u16,
     drops: [u64; DropReason::ALL.len()],
+    /// True if it records the steps of each frame and checks them.
+    explains: bool,
 }
 
 impl<N: FastPath> ModelDatapath<N> {
@@ -141,6 +144,16 @@ impl<N: FastPath> ModelDatapath<N> {
             endpoint: endpoint.clone(),
             port,
             drops: [0; DropReason::ALL.len()],
+            explains: false,
+        }
+    }
+
+    /// Returns the datapath of this fast path at this interface. It records the steps of each frame, and a run fails if
+    /// they do not fit the verdict.
+    pub fn explaining(fastpath: N, endpoint: &Endpoint, port: u16) -> Self {
+        Self {
+            explains: true,
+            ..Self::new(fastpath, endpoint, port)
         }
     }
 
@@ -158,7 +171,18 @@ impl<N: FastPath> Datapath for ModelDatapath<N> {
             fastpath: &self.fastpath,
         };
         let mut frame = frame.to_vec();
-        let verdict = line.answer(lease::now_ns(), &mut frame);
+        let verdict = match self.explains {
+            true => {
+                let mut recorded = Steps::default();
+                let verdict = line.explain(lease::now_ns(), &mut frame, &mut recorded);
+                steps::reason(&recorded, verdict).map_err(|why| XdpError::System {
+                    what: "the steps of the model".into(),
+                    source: io::Error::other(why),
+                })?;
+                verdict
+            }
+            false => line.answer(lease::now_ns(), &mut frame),
+        };
         if let FrameVerdict::Drop(reason) = verdict {
             self.drops[reason as usize] += 1;
         }
@@ -175,6 +199,8 @@ impl<N: FastPath> Datapath for ModelDatapath<N> {
 pub enum DatapathKind {
     /// The fast path in Rust, which is the model.
     Socket,
+    /// The model, which records its steps, as `lineside explain` shows them.
+    Explained,
     /// The XDP program in the kernel.
     Xdp,
     /// The C code of the program, compiled natively.
@@ -186,6 +212,7 @@ impl DatapathKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Socket => "socket",
+            Self::Explained => "explained",
             Self::Xdp => "xdp",
             Self::Native => "native",
         }
@@ -194,7 +221,7 @@ impl DatapathKind {
     /// Returns the name in the lists of `spec/`: the native build has the code of `xdp`.
     pub const fn listed_name(self) -> &'static str {
         match self {
-            Self::Socket => "socket",
+            Self::Socket | Self::Explained => "socket",
             Self::Xdp | Self::Native => "xdp",
         }
     }
@@ -202,7 +229,7 @@ impl DatapathKind {
 
 /// Datapath of the service `S` that processes whole frames.
 pub enum FrameDatapath<S: FrameService> {
-    /// [`DatapathKind::Socket`]
+    /// [`DatapathKind::Socket`] or [`DatapathKind::Explained`]
     Socket(Box<ModelDatapath<S::FastPath>>),
     /// [`DatapathKind::Xdp`]
     Xdp(Box<XdpDatapath>),
@@ -230,15 +257,17 @@ impl<S: FrameService> FrameDatapath<S> {
             return Ok((Self::Xdp(Box::new(datapath)), store));
         }
         let store = Arc::new(S::anonymous(geometry).map_err(no_memory)?);
+        let fastpath = S::fastpath(Arc::clone(&store));
         let datapath = match kind {
             DatapathKind::Native => {
                 Self::Native(native::<S>(&store, geometry, endpoint, port).map_err(no_memory)?)
             }
-            DatapathKind::Socket | DatapathKind::Xdp => Self::Socket(Box::new(ModelDatapath::new(
-                S::fastpath(Arc::clone(&store)),
-                endpoint,
-                port,
-            ))),
+            DatapathKind::Explained => {
+                Self::Socket(Box::new(ModelDatapath::explaining(fastpath, endpoint, port)))
+            }
+            DatapathKind::Socket | DatapathKind::Xdp => {
+                Self::Socket(Box::new(ModelDatapath::new(fastpath, endpoint, port)))
+            }
         };
         Ok((datapath, store))
     }

@@ -4,7 +4,8 @@
 //! [`spv`], [`transfer`] and [`column`] adapt the services to it. [`diff`] compares random and mutated frames, [`soak`]
 //! checks replies while a chain or table changes, and [`replay`] answers a capture. [`vectors`] reads the recorded
 //! cases of `vectors/`, and [`vector_check`] compares a datapath with one. [`history`] checks that the `column` cache
-//! is never stale. [`rtl`] has the FPGA datapath, and with the feature `rtl` the NIC that Verilator simulates.
+//! is never stale. [`steps`] checks the steps that a model records. [`rtl`] has the FPGA datapath, and with the feature
+//! `rtl` the NIC that Verilator simulates.
 //!
 //! ```
 //! use lineside_conformance::vectors;
@@ -23,6 +24,7 @@ pub mod replay;
 pub mod rtl;
 pub mod soak;
 pub mod spv;
+pub mod steps;
 pub mod transfer;
 pub mod vector_check;
 pub mod vectors;

@@ -2,6 +2,7 @@
 //! not from the code, the last step must be the reason of the verdict.
 
 use lineside_conformance::diff::Frames;
+use lineside_conformance::steps;
 use lineside_conformance::vectors::pcap::{endpoint, filled};
 use lineside_conformance::vectors::{self, ExpectedVerdict, File};
 use lineside_fastpath::{DropReason, FrameHandler, FrameVerdict, Steps, lease};
@@ -28,20 +29,6 @@ fn filled_with_trees(file: &File) -> (Arc<Store>, StoreWriter) {
         writer.fill_tree(ticket, &block.header.0, &tree);
     }
     (store, writer)
-}
-
-/// Returns the rule at which a frame was not answered. Checks that no step follows it.
-fn last_rule(steps: &Steps, verdict: FrameVerdict) -> Option<Rule> {
-    let steps = steps.as_slice();
-    let decisive: Vec<usize> = (0..steps.len()).filter(|at| steps[*at].is_decisive()).collect();
-    match verdict {
-        FrameVerdict::Transmit => assert_eq!(decisive, [0; 0], "{steps:#?}"),
-        _ => assert_eq!(decisive, [steps.len() - 1], "{steps:#?}"),
-    }
-    steps
-        .last()
-        .filter(|step| step.is_decisive())
-        .map(|step| step.rule)
 }
 
 /// Returns the rules of which one must be the reason of a drop.
@@ -112,7 +99,7 @@ fn the_last_step_is_the_reason_of_each_recorded_verdict() {
             let what = format!("{}: {}", file.name, vector.what);
             let (mut left, mut steps) = (vector.frame(), Steps::default());
             let verdict = handler.explain(lease::now_ns(), &mut left, &mut steps);
-            let rule = last_rule(&steps, verdict);
+            let rule = steps::reason(&steps, verdict).unwrap();
             seen.extend(rule.map(Rule::name));
             match &vector.fastpath {
                 ExpectedVerdict::Reply => {
@@ -165,7 +152,7 @@ fn recorded_steps_change_no_verdict_and_no_byte() {
             verdict
         );
         assert_eq!(plain, explained);
-        let rule = last_rule(&steps, verdict);
+        let rule = steps::reason(&steps, verdict).unwrap();
         match verdict {
             FrameVerdict::Transmit => verdicts[0] += 1,
             FrameVerdict::Pass => verdicts[1] += 1,

@@ -55,6 +55,15 @@ fn check_reach(case: &Case, seen: &DiffCounts, counts: &[u64]) {
 }
 
 #[test]
+fn recorded_steps_change_no_verdict_no_byte_and_no_table() {
+    for (seed, case) in cases().expect("cases").iter().enumerate() {
+        let (seen, counts) = run(case, DatapathKind::Explained, COUNT, 200 + seed as u64)
+            .unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        check_reach(case, &seen, &counts);
+    }
+}
+
+#[test]
 fn the_xdp_programs_in_the_kernel_answer_like_the_model() {
     for (seed, case) in cases().expect("cases").iter().enumerate() {
         match run(case, DatapathKind::Xdp, COUNT, seed as u64) {

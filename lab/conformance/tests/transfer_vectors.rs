@@ -1,6 +1,9 @@
 //! Tests that run `vectors/transfer` through every datapath that processes whole frames together with the host, and
 //! through the host alone.
 
+#[path = "transfer_vectors/explained.rs"]
+mod explained;
+
 use lineside_conformance::frames::{Datapath, DatapathKind};
 use lineside_conformance::transfer::FrameDatapath;
 use lineside_conformance::vectors::transfer::{File, Mode, NOW_S, Vector, VectorHost, geometry};

@@ -1,7 +1,7 @@
 //! Execution in the fast path, in `express`: one operation at a time, under the locks of its accounts, with a record
 //! in the ring.
 
-use super::{Answer, NotDone};
+use super::{Answer, NATIVE_OPERATIONS, NotDone, field};
 use crate::AccountId;
 use crate::cell::{self, CellGuard};
 use crate::layout::{TransferCell, TransferSession};
@@ -11,11 +11,14 @@ use crate::ring::{NO_SESSION, Record, Ring};
 use crate::rules::{self, Holding};
 use crate::store::Store;
 use lineside_fastpath::Reply;
+use lineside_wire::trace::{Rule, Trace};
 use lineside_wire::{
-    ExecuteHead, NativeHeader, Operation, Status, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE,
-    TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_TRANSFER, TRANSFER_EXPRESS, TRANSFER_LINE_OPERATIONS_MAX,
-    TransferCode as Code,
+    ExecuteHead, NativeHeader, Operation, PaperTransfer, Status, TRANSFER_COMMAND_CREATE,
+    TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_TRANSFER, TRANSFER_EXPRESS,
+    TRANSFER_LINE_OPERATIONS_MAX, TransferCode as Code,
 };
+use std::mem::offset_of;
+use std::ops::Range;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -81,6 +84,55 @@ impl Task {
             ..Self::default()
         }
     }
+
+    fn is_native(&self) -> bool {
+        self.record.slot != NO_SESSION
+    }
+
+    /// Returns the bytes of the operation in the payload of its request.
+    fn range(&self) -> Range<usize> {
+        match self.is_native() {
+            true => {
+                let bytes = size_of::<Operation>();
+                field(NATIVE_OPERATIONS, usize::from(self.record.index) * bytes, bytes)
+            }
+            false => 0..size_of::<PaperTransfer>(),
+        }
+    }
+
+    /// Returns the bytes of the source account in the payload of the request.
+    fn source_range(&self) -> Range<usize> {
+        match self.is_native() {
+            true => field(
+                self.range().start,
+                offset_of!(Operation, source),
+                size_of::<AccountId>(),
+            ),
+            false => field(0, offset_of!(PaperTransfer, source), size_of::<u32>()),
+        }
+    }
+
+    /// Returns the bytes of the destination account in the payload of the request.
+    fn destination_range(&self) -> Range<usize> {
+        match self.is_native() {
+            true => field(
+                self.range().start,
+                offset_of!(Operation, destination),
+                size_of::<AccountId>(),
+            ),
+            false => field(0, offset_of!(PaperTransfer, destination), size_of::<u32>()),
+        }
+    }
+}
+
+/// Request of a session, with what its execution depends on.
+pub(super) struct NativeExecute<'a> {
+    pub(super) header: &'a NativeHeader,
+    pub(super) head: &'a ExecuteHead,
+    pub(super) operations: &'a [Operation],
+    pub(super) now_ns: u64,
+    /// Returns whether the sender may execute an operation.
+    pub(super) permitted: &'a dyn Fn(&Operation) -> bool,
 }
 
 /// Result of a request in the paper's format.
@@ -100,19 +152,20 @@ struct Effect {
 type Writer<'a> = (usize, MutexGuard<'a, ()>);
 
 /// Executes a request in the paper's format, or repeats the reply stored for its transaction id.
-pub(super) fn paper(
+pub(super) fn paper<T: Trace>(
     store: &Store,
     writer: &Writer<'_>,
     task: &Task,
     request: &PaperRequest,
+    trace: &mut T,
 ) -> Result<PaperReply, NotDone> {
     let ring = Ring::of(store, writer.0);
-    if ring.free_records() == 0 {
+    if !has_room(&ring, 1, trace) {
         return Err(NotDone::Busy { ring_full: true });
     }
     let numbered = request.is_numbered().then_some(request);
     let mut effect = Effect::default();
-    let (outcome, repeated) = match run(store, task, numbered, &mut effect, &ring)? {
+    let (outcome, repeated) = match run(store, task, numbered, &mut effect, &ring, trace)? {
         OperationResult::Done(outcome) => (outcome.into(), false),
         OperationResult::Repeated(answer) => (answer, true),
     };
@@ -122,76 +175,107 @@ pub(super) fn paper(
     })
 }
 
+/// Returns whether the ring has room for this number of records.
+fn has_room<T: Trace>(ring: &Ring<'_>, records: u64, trace: &mut T) -> bool {
+    let free = ring.free_records();
+    trace.fact("free_records", || free);
+    trace.choose(Rule::RingRoom, 0..0, free >= records)
+}
+
 /// Executes a packet of a session, or repeats its reply.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the parts of one packet, and where it is executed"
-)]
-pub(super) fn native(
+pub(super) fn native<T: Trace>(
     store: &Store,
     writer: &Writer<'_>,
-    now_ns: u64,
-    header: &NativeHeader,
-    head: &ExecuteHead,
-    operations: &[Operation],
-    permitted: &dyn Fn(&Operation) -> bool,
+    request: &NativeExecute<'_>,
     reply: &mut Reply,
+    trace: &mut T,
 ) -> Answer {
-    let mut refuse = |status: Status, expected: u64, answer: Answer| match native::put_refused(
-        reply, header, head, operations, status, expected,
-    ) {
-        true => answer,
-        false => Answer::Hosts,
+    let NativeExecute {
+        header,
+        head,
+        operations,
+        ..
+    } = *request;
+    let mut refuse = |status: Status, expected: u64, answer: Answer, trace: &mut T| {
+        let fits = native::put_refused(reply, header, head, operations, status, expected);
+        match trace.require(Rule::ReplyFits, 0..0, fits) {
+            true => answer,
+            false => Answer::Hosts,
+        }
     };
     let no_session = Answer::Said(Code::Unauthorised);
     let token = head.token.get();
     let slot = head.slot.get();
-    let Some(session) = (slot < store.control().sessions.load(Relaxed))
+    let found = (slot < store.control().sessions.load(Relaxed))
         .then(|| &store.sessions.as_slice()[slot as usize])
-        .filter(|session| token != 0 && session.token.load(Acquire) == token)
-    else {
-        return refuse(Status::NoSession, 0, no_session);
+        .filter(|session| token != 0 && session.token.load(Acquire) == token);
+    let head_range = field(size_of::<NativeHeader>(), 0, size_of::<ExecuteHead>());
+    trace.choose(Rule::SessionOpen, head_range, found.is_some());
+    let Some(session) = found else {
+        return refuse(Status::NoSession, 0, no_session, trace);
     };
-    let Some(_session_lock) = cell::lock(&session.lock) else {
-        return refuse(Status::Busy, 0, Answer::Busy { ring_full: false });
+    let lock = cell::lock(&session.lock);
+    trace.choose(Rule::Unlocked, 0..0, lock.is_some());
+    let Some(_session_lock) = lock else {
+        return refuse(Status::Busy, 0, Answer::Busy { ring_full: false }, trace);
     };
-    if session.claimed.load(Relaxed) != 0 {
+    let is_unclaimed = session.claimed.load(Relaxed) == 0;
+    if !trace.require(Rule::SessionUnclaimed, 0..0, is_unclaimed) {
         return Answer::Hosts;
     }
     if session.token.load(Acquire) != token {
-        return refuse(Status::NoSession, 0, no_session);
+        return refuse(Status::NoSession, 0, no_session, trace);
     }
     let (last, sum) = (session.sequence.load(Relaxed), native::sum(operations));
     let is_repeat = last != 0 && head.sequence.get() == last;
-    if is_repeat
-        && (session.sum.load(Relaxed) != sum || session.count.load(Relaxed) as usize != operations.len())
-    {
-        return refuse(Status::Reused, last + 1, Answer::Said(Code::IdReused));
-    }
-    if !is_repeat && head.sequence.get() != last + 1 {
-        return refuse(Status::Sequence, last + 1, Answer::Said(Code::StaleId));
+    let sequence_range = field(
+        size_of::<NativeHeader>(),
+        offset_of!(ExecuteHead, sequence),
+        size_of::<u64>(),
+    );
+    trace.fact("last_sequence", || last);
+    if trace.choose(Rule::NewSequence, sequence_range.clone(), !is_repeat) {
+        let is_next = head.sequence.get() == last + 1;
+        if !trace.choose(Rule::NextSequence, sequence_range, is_next) {
+            return refuse(Status::Sequence, last + 1, Answer::Said(Code::StaleId), trace);
+        }
+    } else {
+        let is_same =
+            session.sum.load(Relaxed) == sum && session.count.load(Relaxed) as usize == operations.len();
+        let range = field(NATIVE_OPERATIONS, 0, size_of_val(operations));
+        if !trace.choose(Rule::SameOperations, range, is_same) {
+            return refuse(Status::Reused, last + 1, Answer::Said(Code::IdReused), trace);
+        }
     }
     let mut outcomes = [Outcome::refused(Code::Busy); TRANSFER_LINE_OPERATIONS_MAX];
     if is_repeat {
         stored(session, &mut outcomes);
     } else {
         let ring = Ring::of(store, writer.0);
-        if ring.free_records() < operations.len() as u64 {
-            return refuse(Status::Busy, last + 1, Answer::Busy { ring_full: true });
+        if !has_room(&ring, operations.len() as u64, trace) {
+            return refuse(Status::Busy, last + 1, Answer::Busy { ring_full: true }, trace);
         }
         for (index, (operation, outcome)) in operations.iter().zip(&mut outcomes).enumerate() {
             let task = Task {
-                now_ns,
+                now_ns: request.now_ns,
                 ..Task::of_native(operation, index, head, sum)
             };
-            match one(store, &task, operation, permitted(operation), &ring) {
+            match one(
+                store,
+                &task,
+                operation,
+                (request.permitted)(operation),
+                &ring,
+                trace,
+            ) {
                 Some(done) => *outcome = done,
                 None => return Answer::Hosts,
             }
         }
         record_outcomes(session, head.sequence.get(), sum, &outcomes[..operations.len()]);
     }
-    match native::put_executed(reply, header, head, operations, &outcomes, TRANSFER_EXPRESS) {
+    let fits = native::put_executed(reply, header, head, operations, &outcomes, TRANSFER_EXPRESS);
+    match trace.require(Rule::ReplyFits, 0..0, fits) {
         true if is_repeat => Answer::Repeated,
         true => Answer::Said(outcomes[0].code),
         false => Answer::Hosts,
@@ -201,17 +285,26 @@ pub(super) fn native(
 /// Executes one operation of a session. Every outcome gets a record, because the sequence number is used. Returns
 /// `None` if the operation is the first of its packet and the host has claimed an account of it; the host then
 /// executes the whole packet.
-fn one(
+fn one<T: Trace>(
     store: &Store,
     task: &Task,
     operation: &Operation,
     permitted: bool,
     ring: &Ring<'_>,
+    trace: &mut T,
 ) -> Option<Outcome> {
-    let allowed = native::check(operation).and(if permitted {
-        Ok(())
-    } else {
-        Err(Code::Unauthorised)
+    let form = native::check(operation);
+    trace.choose(Rule::WellFormed, task.range(), form.is_ok());
+    let allowed = form.and_then(|()| {
+        let command_range = field(
+            task.range().start,
+            offset_of!(Operation, command),
+            size_of::<u8>(),
+        );
+        match trace.choose(Rule::Permitted, command_range, permitted) {
+            true => Ok(()),
+            false => Err(Code::Unauthorised),
+        }
     });
     let mut effect = Effect::default();
     let outcome = match allowed {
@@ -219,7 +312,7 @@ fn one(
             push(ring, task, Err(code), &effect);
             Err(code)
         }
-        Ok(()) => match run(store, task, None, &mut effect, ring) {
+        Ok(()) => match run(store, task, None, &mut effect, ring, trace) {
             Ok(OperationResult::Done(outcome)) => outcome,
             Err(NotDone::Claimed) if task.record.index == 0 => return None,
             // A single operation of a session has no transaction id, so `Repeated` cannot occur here.
@@ -274,28 +367,40 @@ fn is_kept(task: &Task, numbered: Option<&PaperRequest>) -> bool {
     task.record.slot != NO_SESSION || numbered.is_some()
 }
 
-fn run(
+fn run<T: Trace>(
     store: &Store,
     task: &Task,
     numbered: Option<&PaperRequest>,
     effect: &mut Effect,
     ring: &Ring<'_>,
+    trace: &mut T,
 ) -> Result<OperationResult, NotDone> {
     if task.command == TRANSFER_COMMAND_CREATE {
-        return create(store, task, numbered, effect, ring);
+        return create(store, task, numbered, effect, ring, trace);
     }
-    let Some(source) = store.find(&task.source) else {
+    let Some(source) = find(store, &task.source, task.source_range(), trace) else {
         return Ok(nowhere(task, Code::UnknownAccount, effect, ring));
     };
     let destination = match task.command {
-        TRANSFER_COMMAND_TRANSFER if task.source == task.destination => Err(Code::SameAccount),
-        TRANSFER_COMMAND_TRANSFER => store
-            .find(&task.destination)
-            .ok_or(Code::UnknownAccount)
-            .map(Some),
+        TRANSFER_COMMAND_TRANSFER => {
+            let is_other = task.source != task.destination;
+            match trace.choose(Rule::OtherAccount, task.destination_range(), is_other) {
+                true => find(store, &task.destination, task.destination_range(), trace)
+                    .ok_or(Code::UnknownAccount)
+                    .map(Some),
+                false => Err(Code::SameAccount),
+            }
+        }
         _ => Ok(None),
     };
-    settle(store, task, numbered, source, destination, effect, ring)
+    settle(store, task, numbered, source, destination, effect, ring, trace)
+}
+
+/// Returns the index of the cell of an account, which the request names in the bytes `range`.
+fn find<T: Trace>(store: &Store, account: &AccountId, range: Range<usize>, trace: &mut T) -> Option<usize> {
+    let found = store.find(account);
+    trace.choose(Rule::AccountExists, range, found.is_some());
+    found
 }
 
 /// Records the refusal of an operation whose source account does not exist. Only a session can store it.
@@ -307,7 +412,11 @@ fn nowhere(task: &Task, code: Code, effect: &Effect, ring: &Ring<'_>) -> Operati
 }
 
 /// Executes an operation on existing accounts.
-fn settle(
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the operation, the accounts that it was found to concern, and where the result goes"
+)]
+fn settle<T: Trace>(
     store: &Store,
     task: &Task,
     numbered: Option<&PaperRequest>,
@@ -315,24 +424,39 @@ fn settle(
     destination: Result<Option<usize>, Code>,
     effect: &mut Effect,
     ring: &Ring<'_>,
+    trace: &mut T,
 ) -> Result<OperationResult, NotDone> {
     let cells = store.cells.as_slice();
     let destination_cell = destination.ok().flatten();
-    let _locks = lock_two(cells, source, destination_cell)?;
-    if [Some(source), destination_cell]
+    let locks = lock_two(cells, source, destination_cell);
+    trace.choose(Rule::Unlocked, 0..0, locks.is_ok());
+    let _locks = locks?;
+    let is_claimed = [Some(source), destination_cell]
         .into_iter()
         .flatten()
-        .any(|index| cell::is_claimed(&cells[index]))
-    {
+        .any(|index| cell::is_claimed(&cells[index]));
+    // The host executes the whole request if the first operation needs it; a later operation is answered with `busy`.
+    let is_unclaimed = match task.record.index {
+        0 => trace.require(Rule::AccountsUnclaimed, task.range(), !is_claimed),
+        _ => trace.choose(Rule::AccountsUnclaimed, task.range(), !is_claimed),
+    };
+    if !is_unclaimed {
         return Err(NotDone::Claimed);
     }
     if let Some(request) = numbered {
         let last = cell::load_last(&store.paper.as_slice()[source], request.source);
-        if let Some(answer) = PaperLast::answer(last.as_ref(), request) {
+        let answer = PaperLast::answer(last.as_ref(), request);
+        if let Some(last) = &last {
+            trace.fact("last_id", || last.request.transaction_id.into());
+        }
+        let id_range = field(0, offset_of!(PaperTransfer, transaction_id), size_of::<u32>());
+        trace.choose(Rule::NewTransactionId, id_range, answer.is_none());
+        if let Some(answer) = answer {
             return Ok(OperationResult::Repeated(answer));
         }
     }
     let (mut from, mut version) = cell::load(&cells[source]);
+    trace.fact("source_balance", || from.balance);
     let outcome = destination.and_then(|destination| {
         let Some(index) = destination else {
             return execute_on_source(task, &mut from);
@@ -344,7 +468,12 @@ fn settle(
         Ok(())
     });
     let outcome = outcome.map(|()| from.balance);
-    if outcome.is_err() && numbered.is_some() && !store.take_paper_refusal() {
+    trace.fact("code", || code_of(outcome).into());
+    trace.choose(Rule::Done, task.range(), outcome.is_ok());
+    if outcome.is_err()
+        && numbered.is_some()
+        && !trace.choose(Rule::RefusalCredit, 0..0, store.take_paper_refusal())
+    {
         return Err(NotDone::Busy { ring_full: false });
     }
     if outcome.is_ok() || is_kept(task, numbered) {
@@ -371,27 +500,34 @@ fn execute_on_source(task: &Task, holding: &mut Holding) -> Result<(), Code> {
     }
 }
 
-fn create(
+fn create<T: Trace>(
     store: &Store,
     task: &Task,
     numbered: Option<&PaperRequest>,
     effect: &mut Effect,
     ring: &Ring<'_>,
+    trace: &mut T,
 ) -> Result<OperationResult, NotDone> {
     let buckets = store.buckets(task.source.words());
     let [low, high] = [buckets[0].min(buckets[1]), buckets[0].max(buckets[1])];
     let locks = [low, high].map(|first| cell::lock(&store.cells.as_slice()[first].bucket_lock));
-    if locks.iter().any(Option::is_none) {
+    let is_locked = locks.iter().all(Option::is_some);
+    if !trace.choose(Rule::Unlocked, 0..0, is_locked) {
         return Err(NotDone::Busy { ring_full: false });
     }
-    if let Some(index) = store.find(&task.source) {
-        return settle(store, task, numbered, index, Ok(None), effect, ring);
+    if let Some(index) = find(store, &task.source, task.source_range(), trace) {
+        return settle(store, task, numbered, index, Ok(None), effect, ring, trace);
     }
-    let holding = match rules::create(task.amount, task.limit) {
+    let created = rules::create(task.amount, task.limit);
+    trace.fact("code", || code_of(created.map(|holding| holding.balance)).into());
+    trace.choose(Rule::Done, task.range(), created.is_ok());
+    let holding = match created {
         Ok(holding) => holding,
         Err(code) => return Ok(nowhere(task, code, effect, ring)),
     };
-    let Some(index) = store.vacancy(buckets) else {
+    let vacancy = store.vacancy(buckets);
+    trace.choose(Rule::CellFree, 0..0, vacancy.is_some());
+    let Some(index) = vacancy else {
         return Ok(nowhere(task, Code::StoreFull, effect, ring));
     };
     // No reader looks at an invalid cell; `save` makes it valid, as the last step.
@@ -433,6 +569,10 @@ fn lock_two(
     Ok([Some(first), Some(lock(a.max(b))?)])
 }
 
+fn code_of(outcome: Result<u64, Code>) -> u16 {
+    outcome.err().unwrap_or(Code::Done) as u16
+}
+
 /// Writes the record of an operation. The caller has checked that there is room.
 fn push(ring: &Ring<'_>, task: &Task, outcome: Result<u64, Code>, effect: &Effect) {
     ring.push(&Record {
@@ -442,7 +582,7 @@ fn push(ring: &Ring<'_>, task: &Task, outcome: Result<u64, Code>, effect: &Effec
         destination_version: effect.destination_version,
         source_balance: outcome.unwrap_or(0),
         command: task.command,
-        code: outcome.err().unwrap_or(Code::Done) as u16,
+        code: code_of(outcome),
         time_ns: task.now_ns,
         ..task.record
     });

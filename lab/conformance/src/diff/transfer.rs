@@ -168,7 +168,11 @@ fn pinned(
         other: Side {
             datapath,
             store: theirs,
-            ring: if against == DatapathKind::Native { 0 } else { cpu },
+            ring: match against {
+                DatapathKind::Socket | DatapathKind::Explained => own_ring,
+                DatapathKind::Xdp => cpu,
+                DatapathKind::Native => 0,
+            },
         },
         seen: DiffCounts::default(),
         against,
