@@ -3,7 +3,7 @@
 use crate::AccountId;
 use crate::cell::{self, CellGuard};
 use crate::claims::Slot;
-use crate::ledger::{Change, PREFETCHED_OPERATIONS, Session};
+use crate::ledger::{Change, Ledger, PREFETCHED_OPERATIONS, Session};
 use crate::paper::PaperLast;
 use crate::store::Store;
 use std::sync::Arc;
@@ -97,6 +97,22 @@ impl TransferFill for StoreWriter {
         }
         homeless
     }
+}
+
+/// Publishes a whole ledger to the table of a fast path that is not executing: writes the accounts with `fill` and, if
+/// the fast path is one that executes (mode `express`), also the last requests of the accounts and the sessions.
+/// Returns the number of accounts that were not written because the table had no free cell for them.
+pub fn show_ledger(ledger: &Ledger, store: &Store, fill: &mut dyn TransferFill) -> usize {
+    let homeless = fill.apply(&ledger.all_as_changes());
+    if store.is_express() {
+        for (id, account) in ledger.accounts() {
+            show_last(store, id, account.last.as_ref());
+        }
+        for slot in 0..ledger.limits().sessions {
+            show_session(store, slot, ledger.session(slot));
+        }
+    }
+    homeless
 }
 
 /// Writes an account's last request with a transaction id, if the account has a cell. The fast path must be paused, or

@@ -13,7 +13,7 @@ use crate::entry::Entry;
 use crate::ledger::{Ledger, Limits};
 use crate::settlement::{BLOCK_BYTES, Block, Chain, Proof};
 use crate::store::{Mode, Store};
-use crate::writer::{TransferFill, show_last, show_session};
+use crate::writer::{TransferFill, show_ledger};
 use k256::ecdsa::{SigningKey, VerifyingKey};
 use lineside_fastpath::{Readers, lease};
 use lineside_journal::{
@@ -197,22 +197,8 @@ impl<D: Disk> Host<D> {
             return Err(OpenError::Ahead(what));
         }
         host.ledger.nothing_is_missing(None);
-        host.show_all(limits);
+        host.counts.homeless += show_ledger(&host.ledger, &host.store, host.fill.as_mut()) as u64;
         Ok((host, opened))
-    }
-
-    /// Publishes the whole ledger to the fast path, which does not execute meanwhile.
-    fn show_all(&mut self, limits: Limits) {
-        self.counts.homeless += self.fill.apply(&self.ledger.all_as_changes()) as u64;
-        if self.express.is_none() {
-            return;
-        }
-        for (id, account) in self.ledger.accounts() {
-            show_last(&self.store, id, account.last.as_ref());
-        }
-        for slot in 0..limits.sessions {
-            show_session(&self.store, slot, self.ledger.session(slot));
-        }
     }
 
     /// Writes a snapshot of the durable state, so that the next start replays only the records after it.
