@@ -112,7 +112,7 @@ rtl-test:
 	@bash scripts/rtl-cocotb.sh
 	@bash scripts/test-rtl-transfer.sh sim nic
 	cargo test --locked -p lineside-conformance --features rtl --test spv_rtl --test transfer_rtl
-	cargo test --locked -p lineside --features rtl --test rtl --test explain
+	cargo test --locked -p lineside --features rtl --test rtl --test explain --test explain_transfer
 
 rtl-formal:
 	@bash scripts/rtl-formal.sh

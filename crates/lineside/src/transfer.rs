@@ -10,6 +10,8 @@ mod session;
 mod sessions;
 mod unknown;
 
+pub use prove::read_key;
+
 use clap::Subcommand;
 
 /// Subcommands of `lineside transfer`.

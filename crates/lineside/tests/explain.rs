@@ -1,8 +1,10 @@
 //! Tests that run `lineside explain` as a user does.
 
-use lineside_capture::Writer;
+mod capture;
+
+use capture::{framed, pcap};
 use lineside_testkit::{DemoChain, skipped};
-use lineside_wire::frame::{Addressing, build, parse};
+use lineside_wire::frame::parse;
 use lineside_wire::{NATIVE_REPLY_BIT, RootReply, SPV_OP_HEADERS, SPV_OP_ROOT, native};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -63,11 +65,7 @@ impl Scene {
         let (data, raw) = (scene.text("data"), scene.text("0.raw"));
         let imported = lineside(&["spv", "import", "--network", "regtest", "--data", &data, &raw]);
         assert!(imported.status.success(), "{imported:?}");
-        let mut writer = Writer::new(Vec::new()).unwrap();
-        for (time, frame) in (1_000_000_000..).zip(&scene.frames) {
-            writer.write(time, frame).unwrap();
-        }
-        std::fs::write(scene.path("in.pcap"), writer.finish().unwrap()).unwrap();
+        std::fs::write(scene.path("in.pcap"), pcap(&scene.frames)).unwrap();
         scene
     }
 
@@ -94,26 +92,6 @@ impl Scene {
         assert!(output.status.success(), "frame {number}: {}", said(&output));
         serde_json::from_slice(&output.stdout).expect("one JSON object")
     }
-}
-
-fn framed(payload: &[u8], v6_vlan: bool, destination_port: u16) -> Vec<u8> {
-    let (source, destination) = match v6_vlan {
-        false => ("10.0.0.1", "10.0.0.2"),
-        true => ("fd00::1", "fd00::2"),
-    };
-    let addressing = Addressing {
-        source_mac: [2, 0, 0, 0, 0, 1],
-        destination_mac: [2, 0, 0, 0, 0, 2],
-        vlan: v6_vlan.then_some(7),
-        source: source.parse().unwrap(),
-        destination: destination.parse().unwrap(),
-        source_port: 40_000,
-        destination_port,
-    };
-    let mut frame = vec![0; 1514];
-    let bytes = build(&mut frame, &addressing, payload).unwrap();
-    frame.truncate(bytes);
-    frame
 }
 
 /// Returns a native request with the body of `root`.
@@ -215,9 +193,8 @@ fn the_last_step_says_why_a_frame_was_not_answered() {
 #[test]
 fn a_capture_of_another_service_is_refused() {
     let scene = Scene::new();
-    let mut writer = Writer::new(Vec::new()).unwrap();
-    writer.write(1, &framed(&[1; 18], false, 7702)).unwrap();
-    std::fs::write(scene.path("transfer.pcap"), writer.finish().unwrap()).unwrap();
+    let capture = pcap(&[framed(&[1; 18], false, 7702)]);
+    std::fs::write(scene.path("transfer.pcap"), capture).unwrap();
     let refused = scene.explain("transfer.pcap", 1, &[]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(

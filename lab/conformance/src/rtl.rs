@@ -73,8 +73,9 @@ pub trait RtlService: FrameService {
 /// Returns the commands that bring a NIC after its reset into the state of `store`, at this interface and UDP port.
 pub fn setup_commands<S: RtlService>(store: &S::Store, endpoint: &Endpoint, port: u16) -> Vec<Command> {
     let mut commands = endpoint_commands(endpoint);
-    commands.extend(S::entry_commands(store));
+    // The key must be in the NIC before the accounts of `transfer`, whose places depend on it.
     commands.extend(S::control_commands(store));
+    commands.extend(S::entry_commands(store));
     commands.push(Command::register(S::PORT_REGISTER, &port.to_le_bytes()));
     commands
 }

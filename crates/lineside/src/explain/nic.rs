@@ -1,52 +1,62 @@
 //! The simulated NIC: one frame with the clock cycles of its events.
 
 use super::ran::{Cycles, Ran, risen, with_reason};
+use super::service::Explained;
 use lineside_fastpath::{DropReason, FrameVerdict, lease};
 use lineside_rtl::sim::{Pauses, Simulation};
-use lineside_rtl::{
-    Command, NicDesign, NicVerdict, REGISTER_SPV_PORT, SimEvent, SimEventKind, endpoint_commands,
-};
-use lineside_spv::nic::{control_commands, entry_commands};
-use lineside_spv::store::Store;
-use lineside_wire::SpvCounter;
+use lineside_rtl::{Command, NicVerdict, SimEvent, SimEventKind, endpoint_commands};
 use lineside_wire::endpoint::Endpoint;
 use std::path::Path;
 
-/// Runs the frame on a NIC with a copy of `store`. With `waveform`, writes the signals of this run.
-///
-/// # Errors
-/// The simulation has a fault, or the waveform cannot be written.
-pub fn run_nic(
-    store: &Store,
-    endpoint: &Endpoint,
-    port: u16,
-    frame: &[u8],
-    waveform: Option<&Path>,
-) -> anyhow::Result<(Ran, Cycles)> {
-    let mut commands = endpoint_commands(endpoint);
-    commands.extend(entry_commands(store));
-    commands.extend(control_commands(store));
-    commands.push(Command::register(REGISTER_SPV_PORT, &port.to_le_bytes()));
-    let mut sim = Simulation::new(NicDesign::Spv)?;
-    sim.execute(&commands)?;
-    let before = sim.counters();
-    begin_trace(&mut sim, waveform)?;
-    sim.watch(true);
-    sim.set_now(lease::now_ns());
-    let (mut left, _) = sim.run(&[frame.to_vec()], Pauses::default())?;
-    end_trace(&mut sim, waveform)?;
-    let after = sim.counters();
-    let (verdict, left) = match left.pop() {
-        Some(left) if left.verdict == NicVerdict::Reply => (FrameVerdict::Transmit, left.frame),
-        Some(left) if left.verdict == NicVerdict::Forward => (FrameVerdict::Pass, left.frame),
-        _ => (FrameVerdict::Drop(DropReason::NotARequest), Vec::new()),
-    };
-    let ran = Ran {
-        verdict: with_reason(verdict, &before.drops, &after.drops),
-        left,
-        counters: risen([&before.spv, &after.spv], [&before.drops, &after.drops]),
-    };
-    Ok((ran, cycles(&sim.events())))
+/// NIC with a copy of a fast-path table.
+pub struct LoadedNic(Simulation);
+
+impl LoadedNic {
+    /// Returns a NIC with a copy of `store`, at this interface and UDP port.
+    ///
+    /// # Errors
+    /// The simulation has a fault.
+    pub fn new<S: Explained>(store: &S::Store, endpoint: &Endpoint, port: u16) -> anyhow::Result<Self> {
+        let mut sim = Simulation::new(S::DESIGN)?;
+        let mut commands = endpoint_commands(endpoint);
+        commands.extend(S::nic_commands(store));
+        commands.push(Command::register(S::PORT_REGISTER, &port.to_le_bytes()));
+        sim.execute(&commands)?;
+        Ok(Self(sim))
+    }
+
+    /// Runs the frame. With `waveform`, writes the signals of this run.
+    ///
+    /// # Errors
+    /// The simulation has a fault, or the waveform cannot be written.
+    pub fn run<S: Explained>(
+        &mut self,
+        frame: &[u8],
+        waveform: Option<&Path>,
+    ) -> anyhow::Result<(Ran, Cycles)> {
+        let sim = &mut self.0;
+        let before = sim.counters();
+        begin_trace(sim, waveform)?;
+        sim.watch(true);
+        sim.set_now(lease::now_ns());
+        let (mut left, _) = sim.run(&[frame.to_vec()], Pauses::default())?;
+        end_trace(sim, waveform)?;
+        let after = sim.counters();
+        let (verdict, left) = match left.pop() {
+            Some(left) if left.verdict == NicVerdict::Reply => (FrameVerdict::Transmit, left.frame),
+            Some(left) if left.verdict == NicVerdict::Forward => (FrameVerdict::Pass, left.frame),
+            _ => (FrameVerdict::Drop(DropReason::NotARequest), Vec::new()),
+        };
+        let ran = Ran {
+            verdict: with_reason(verdict, &before.drops, &after.drops),
+            left,
+            counters: risen::<S>(
+                [&S::nic_counters(&before), &S::nic_counters(&after)],
+                [&before.drops, &after.drops],
+            ),
+        };
+        Ok((ran, cycles::<S>(&sim.events())))
+    }
 }
 
 #[cfg(feature = "rtl-trace")]
@@ -76,7 +86,8 @@ fn end_trace(_sim: &mut Simulation, _waveform: Option<&Path>) -> anyhow::Result<
 }
 
 /// Returns the events that matter: first and last beats, decisions, and the end of the frame.
-fn cycles(events: &[SimEvent]) -> Cycles {
+fn cycles<S: Explained>(events: &[SimEvent]) -> Cycles {
+    let names = S::counter_names();
     let first = |kinds: &[SimEventKind]| events.iter().find(|event| kinds.contains(&event.kind));
     let Some(begin) = first(&[SimEventKind::In]).map(|event| event.cycle) else {
         return Cycles::default();
@@ -105,7 +116,7 @@ fn cycles(events: &[SimEvent]) -> Cycles {
                 }
             }
             SimEventKind::Counted => {
-                let name = SpvCounter::ALL.get(index as usize).map_or("?", |of| of.name());
+                let name = names.get(index as usize).unwrap_or(&"?");
                 add(cycle, "decision", &format!("decision, counted as {name}"));
             }
             SimEventKind::Dropped => {

@@ -1,16 +1,12 @@
 //! Runs of a frame on the datapaths, and their comparison.
 
+use super::service::Explained;
 use lineside_fastpath::{DropReason, FrameHandler, FrameVerdict, Steps, lease};
-use lineside_spv::fastpath::SpvFastPath;
-use lineside_spv::store::Store;
 use lineside_wire::endpoint::Endpoint;
+use lineside_wire::frame;
 use lineside_wire::trace::Rule;
-use lineside_wire::{AnsweredOp, SPV_FAST_PATH, SpvCounter};
 use lineside_xdp::{XdpDatapath, XdpError};
 use std::sync::Arc;
-
-/// Name of the BPF map with the counters of `spv`.
-const COUNTS: &str = "spv_counts";
 
 /// Result of one run of a frame.
 #[derive(Clone, Debug)]
@@ -76,14 +72,17 @@ impl Ran {
     }
 }
 
-/// Returns the counters that rose.
-pub fn risen(spv: [&[u64]; 2], drops: [&[u64; DropReason::ALL.len()]; 2]) -> Vec<(String, u64)> {
+/// Returns the counters of the service `S`, and of drops, that rose between two readings.
+pub fn risen<S: Explained>(
+    counters: [&[u64]; 2],
+    drops: [&[u64; DropReason::ALL.len()]; 2],
+) -> Vec<(String, u64)> {
     let mut rose = Vec::new();
-    for counter in SpvCounter::ALL {
-        let count = |of: &[u64]| of.get(counter as usize).copied().unwrap_or(0);
+    for (index, name) in S::counter_names().into_iter().enumerate() {
+        let count = |of: &[u64]| of.get(index).copied().unwrap_or(0);
         rose.push((
-            counter.name().to_owned(),
-            count(spv[1]).saturating_sub(count(spv[0])),
+            name.to_owned(),
+            count(counters[1]).saturating_sub(count(counters[0])),
         ));
     }
     for reason in DropReason::ALL {
@@ -95,22 +94,27 @@ pub fn risen(spv: [&[u64]; 2], drops: [&[u64; DropReason::ALL.len()]; 2]) -> Vec
 }
 
 /// Runs the frame on the model, and records the steps.
-pub fn run_model(store: &Arc<Store>, endpoint: &Endpoint, port: u16, frame: &[u8]) -> (Ran, Steps) {
-    let fastpath = SpvFastPath::new(Arc::clone(store));
+pub fn run_model<S: Explained>(
+    store: &Arc<S::Store>,
+    endpoint: &Endpoint,
+    port: u16,
+    frame: &[u8],
+) -> (Ran, Steps) {
+    let fastpath = S::fastpath(store);
     let handler = FrameHandler {
         endpoint,
         port,
         fastpath: &fastpath,
     };
     let (mut left, mut steps) = (frame.to_vec(), Steps::default());
-    let before = fastpath.counters();
+    let before = S::counters(&fastpath);
     let verdict = handler.explain(lease::now_ns(), &mut left, &mut steps);
     let mut drops = [0; DropReason::ALL.len()];
     if let FrameVerdict::Drop(reason) = verdict {
         drops[reason as usize] = 1;
     }
-    let counters = risen(
-        [&before, &fastpath.counters()],
+    let counters = risen::<S>(
+        [&before, &S::counters(&fastpath)],
         [&[0; DropReason::ALL.len()], &drops],
     );
     let ran = Ran {
@@ -125,14 +129,14 @@ pub fn run_model(store: &Arc<Store>, endpoint: &Endpoint, port: u16, frame: &[u8
 ///
 /// # Errors
 /// Error of the kernel.
-pub fn run_xdp(program: &mut XdpDatapath, frame: &[u8]) -> Result<Ran, XdpError> {
-    let (counts, drops) = (program.count_all(COUNTS)?, program.drop_counts(None)?);
+pub fn run_xdp<S: Explained>(program: &mut XdpDatapath, frame: &[u8]) -> Result<Ran, XdpError> {
+    let (counts, drops) = (program.count_all(S::COUNTS)?, program.drop_counts(None)?);
     let (verdict, left) = program.test_run(frame)?;
-    let (counts_after, drops_after) = (program.count_all(COUNTS)?, program.drop_counts(None)?);
+    let (counts_after, drops_after) = (program.count_all(S::COUNTS)?, program.drop_counts(None)?);
     Ok(Ran {
         verdict: with_reason(verdict, &drops, &drops_after),
         left,
-        counters: risen([&counts, &counts_after], [&drops, &drops_after]),
+        counters: risen::<S>([&counts, &counts_after], [&drops, &drops_after]),
     })
 }
 
@@ -156,6 +160,10 @@ pub enum LeftToHost {
     TooLong(usize),
     /// `spec/` does not list the native operation with this name for the RTL.
     NotListed(&'static str),
+    /// The native operation with this name has more than one item.
+    Several(&'static str),
+    /// The NIC has only this number of session slots.
+    NoSession(u32),
 }
 
 impl LeftToHost {
@@ -166,14 +174,16 @@ impl LeftToHost {
                 format!("the frame is longer than the {bytes} bytes that the NIC processes")
             }
             Self::NotListed(name) => format!("spec/ does not list the operation `{name}` for rtl"),
+            Self::Several(name) => format!("the NIC answers `{name}` only with one item"),
+            Self::NoSession(slots) => format!("the NIC has only the first {slots} session slots"),
         }
     }
 }
 
-/// Returns the result that the RTL must have where it differs from that of the model, with the reason: a native
-/// operation that `spec/` does not list for the RTL, or a frame that is too long. Returns `None` for all other frames,
-/// also if the model passes such a frame to the host with the same counters.
-pub fn expected_of_rtl(
+/// Returns the result that the RTL must have where it differs from that of the model, with the reason: a native request
+/// that the RTL leaves to the host, or a frame that is too long. Returns `None` for all other frames, also if the model
+/// passes such a frame to the host with the same counters.
+pub fn expected_of_rtl<S: Explained>(
     model: &Ran,
     steps: &Steps,
     frame: &[u8],
@@ -191,32 +201,23 @@ pub fn expected_of_rtl(
     if frame.len() > frame_bytes_max {
         return passed(Vec::new(), LeftToHost::TooLong(frame_bytes_max));
     }
-    if matches!(model.verdict, FrameVerdict::Drop(_)) {
-        return None;
-    }
-    let native = steps
-        .as_slice()
-        .iter()
-        .find(|step| step.rule == Rule::NoReplyBit)?;
-    let operation = *frame.get(native.bytes.start)?;
-    let forwarded = SpvCounter::ForwardedNative.name().to_owned();
-    let operation = AnsweredOp::Native(operation);
-    if SPV_FAST_PATH.answers("rtl", operation) {
-        return None;
-    }
-    let reason = LeftToHost::NotListed(SPV_FAST_PATH.name(operation));
-    passed(vec![(forwarded, 1)], reason)
+    // The model makes this decision about each frame that is a request for the service.
+    let is_request = steps.as_slice().iter().any(|step| step.rule == Rule::Changes);
+    let datagram = frame::parse(frame).filter(|_| is_request)?;
+    let reason = S::left_to_host(&frame[datagram.payload()])?;
+    passed(vec![(S::FORWARDED.to_owned(), 1)], reason)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LeftToHost, Ran, expected_of_rtl};
-    use lineside_fastpath::{FrameVerdict, Steps};
-    use lineside_wire::trace::{Rule, Trace};
-    use lineside_wire::{SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT};
+    use super::*;
+    use crate::explain::spv::Spv;
+    use lineside_wire::frame::{Addressing, build};
+    use lineside_wire::trace::Trace;
+    use lineside_wire::{SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, native};
+    use zerocopy::IntoBytes;
 
     const BYTES_MAX: usize = 100;
-    const OPERATION_AT: usize = 45;
 
     /// Returns the reason why the RTL differs from a model with this verdict, which counted `counter`.
     fn reason(
@@ -226,15 +227,26 @@ mod tests {
         bytes: usize,
     ) -> Option<LeftToHost> {
         let mut frame = vec![0; bytes];
-        frame[OPERATION_AT] = operation;
+        let addressing = Addressing {
+            source_mac: [2, 0, 0, 0, 0, 1],
+            destination_mac: [2, 0, 0, 0, 0, 2],
+            vlan: None,
+            source: "10.0.0.1".parse().unwrap(),
+            destination: "10.0.0.2".parse().unwrap(),
+            source_port: 40_000,
+            destination_port: 7701,
+        };
+        let mut payload = native::request_header(operation, 1, 0).as_bytes().to_vec();
+        payload.resize(bytes - 42, 0);
+        build(&mut frame, &addressing, &payload).unwrap();
         let mut steps = Steps::default();
-        steps.require(Rule::NoReplyBit, OPERATION_AT..OPERATION_AT + 1, true);
+        steps.choose(Rule::Changes, 42..bytes, false);
         let model = Ran {
             verdict,
             left: frame.clone(),
             counters: counter.map(|name| (name.to_owned(), 1)).into_iter().collect(),
         };
-        let (expected, reason) = expected_of_rtl(&model, &steps, &frame, BYTES_MAX)?;
+        let (expected, reason) = expected_of_rtl::<Spv>(&model, &steps, &frame, BYTES_MAX)?;
         assert_eq!(expected.verdict, FrameVerdict::Pass);
         assert_eq!(expected.left, frame);
         Some(reason)
@@ -262,5 +274,18 @@ mod tests {
                 "{verdict:?}, {counter:?}, operation {operation}, {bytes} bytes"
             );
         }
+    }
+
+    /// A frame for another port is not a request, whatever its payload is.
+    #[test]
+    fn a_frame_that_is_not_for_the_service_has_no_reason() {
+        let frame = vec![0; 80];
+        let model = Ran {
+            verdict: FrameVerdict::Pass,
+            left: frame.clone(),
+            counters: Vec::new(),
+        };
+        let found = expected_of_rtl::<Spv>(&model, &Steps::default(), &frame, BYTES_MAX);
+        assert!(found.is_none());
     }
 }

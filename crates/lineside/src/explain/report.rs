@@ -5,8 +5,8 @@ use crate::out::{Unwritten, counted};
 use lineside_capture::{Record, Target};
 use lineside_fastpath::{FrameVerdict, Step};
 use lineside_util::hex::to_hex;
-use lineside_wire::frame;
 use lineside_wire::trace::Rule;
+use lineside_wire::{TransferCode, frame};
 use serde_json::{Map, Value, json};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -24,6 +24,8 @@ pub struct Report<'a> {
     pub number: u64,
     /// Frame.
     pub record: &'a Record,
+    /// Name of the service.
+    pub service: &'static str,
     /// Endpoint of the fast path.
     pub target: &'a Target,
     /// Name of the datapath.
@@ -96,7 +98,8 @@ impl Report<'_> {
         }
         let addresses: Vec<_> = self.target.addresses.iter().map(ToString::to_string).collect();
         say!(
-            "the fast path of spv at {}, port {}, {}\n",
+            "the fast path of {} at {}, port {}, {}\n",
+            self.service,
             addresses.join(" "),
             self.target.port,
             mac_text(&self.target.mac)
@@ -178,7 +181,7 @@ impl Report<'_> {
             .unzip();
         let mut object = json!({
             "file": self.file, "frame": self.number, "time_ns": self.record.time_ns, "bytes": frame.len(),
-            "original_bytes": self.record.original_bytes, "from": from, "to": to, "service": "spv",
+            "original_bytes": self.record.original_bytes, "from": from, "to": to, "service": self.service,
             "mac": mac_text(&self.target.mac), "port": self.target.port, "addresses": self.target.addresses,
             "steps": steps, "model": ran_object(self.model), "changes": changes.collect::<Vec<_>>(),
             "datapath": self.datapath, "differences": self.differences,
@@ -237,6 +240,15 @@ fn value_of(rule: Rule, bytes: &[u8]) -> Option<String> {
     }
 }
 
+/// Returns a value of the table with its name, and the meaning of a code of `transfer`.
+fn fact_text(name: &str, value: u64) -> String {
+    let code = u16::try_from(value).ok().filter(|_| name == "code");
+    match code.and_then(TransferCode::from_code) {
+        Some(code) => format!("{name} {value}: {}", code.meaning()),
+        None => format!("{name} {value}"),
+    }
+}
+
 fn step_line(number: usize, step: &Step, frame: &[u8]) -> String {
     let bytes = bytes_of(step, frame);
     let shown = &bytes[..bytes.len().min(SHOWN_BYTES_MAX)];
@@ -254,7 +266,7 @@ fn step_line(number: usize, step: &Step, frame: &[u8]) -> String {
     let facts: Vec<String> = step
         .facts
         .iter()
-        .map(|(name, value)| format!("{name} {value}"))
+        .map(|(name, value)| fact_text(name, *value))
         .collect();
     let facts = match facts.is_empty() {
         true => String::new(),

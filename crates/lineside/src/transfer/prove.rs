@@ -213,7 +213,7 @@ impl Printed {
 ///
 /// # Errors
 /// The file cannot be read, or holds no key.
-pub(super) fn read_key(data: &Path) -> anyhow::Result<VerifyingKey> {
+pub fn read_key(data: &Path) -> anyhow::Result<VerifyingKey> {
     let file = data.join(PUBLIC_KEY_FILE);
     let text = std::fs::read_to_string(&file).with_context(|| {
         format!(

@@ -1,0 +1,193 @@
+//! The service `transfer`: its table is filled from a ledger, which is only read.
+
+use super::ran::LeftToHost;
+use super::service::{Explained, table_memory};
+use super::{Datapath, Explain, LEASE_NS, configured};
+use crate::transfer::read_key;
+use anyhow::{Context, bail};
+use lineside_fastpath::lease;
+use lineside_journal::FsDisk;
+use lineside_rtl::{
+    Command, NicCounters, NicDesign, REGISTER_TRANSFER_PORT, SIM_BUCKET_BITS, SIM_SESSION_BITS,
+};
+use lineside_transfer::config::{TransferConfig, TransferMode};
+use lineside_transfer::fastpath::TransferFastPath;
+use lineside_transfer::host::{OpenError, mode_of_ledger, open_read_only};
+use lineside_transfer::ledger::Ledger;
+use lineside_transfer::paper::PaperRequest;
+use lineside_transfer::server::KIND;
+use lineside_transfer::store::{Geometry, Mode, Store};
+use lineside_transfer::writer::{StoreWriter, show_ledger};
+use lineside_transfer::{datapath, nic};
+use lineside_wire::{
+    AnsweredOp, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, TRANSFER_FAST_PATH, TRANSFER_OP_EXECUTE,
+    TransferCounter, native,
+};
+use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use zerocopy::FromBytes;
+
+/// `transfer` with its configuration, and the ledger that fills the table.
+pub struct Transfer {
+    config: TransferConfig,
+    geometry: Geometry,
+    ledger: Option<Ledger>,
+}
+
+impl Transfer {
+    /// Reads the configuration of the command line, and the ledger.
+    ///
+    /// # Errors
+    /// A value is not valid, or the configuration file or the ledger cannot be read.
+    pub fn new(arguments: &Explain) -> anyhow::Result<Self> {
+        let mut config = configured(arguments, Self::NAME, |section| {
+            section.set_some("mode", arguments.mode);
+            TransferConfig::parse(section)
+        })?;
+        let mut ledger = None;
+        if config.data != Path::new("") {
+            let (read, mode) = read_ledger(&config.data)?;
+            if let Some(mode) = mode {
+                let own = match mode {
+                    Mode::Durable => TransferMode::Durable,
+                    Mode::Express => TransferMode::Express,
+                };
+                if arguments.mode.is_some_and(|given| given != own) {
+                    return Err(OpenError::OtherMode(mode))
+                        .with_context(|| config.data.display().to_string());
+                }
+                config.mode = own;
+            }
+            ledger = Some(read);
+        }
+        let mut geometry = config.geometry();
+        if let Some(limits) = ledger
+            .as_ref()
+            .map(Ledger::limits)
+            .filter(|limits| limits.accounts > 0)
+        {
+            // Limits of a ledger are a power of two for accounts, as in its configuration.
+            (geometry.account_bits, geometry.sessions) = (limits.accounts.ilog2(), limits.sessions);
+        }
+        match arguments.datapath {
+            Datapath::Socket => {}
+            Datapath::Xdp => geometry.rings = datapath::rings()?,
+            Datapath::Rtl => geometry = nic::geometry(geometry),
+        }
+        Ok(Self {
+            config,
+            geometry,
+            ledger,
+        })
+    }
+}
+
+/// Reads a ledger and its mode, which is missing if the ledger has no record yet.
+fn read_ledger(data: &Path) -> anyhow::Result<(Ledger, Option<Mode>)> {
+    let disk = FsDisk::look_at(data, &KIND)?;
+    let key = read_key(data)?;
+    let named = || data.display().to_string();
+    let mode = mode_of_ledger(&disk).with_context(named)?;
+    Ok((open_read_only(&disk, key).with_context(named)?, mode))
+}
+
+impl Explained for Transfer {
+    type Store = Store;
+    type FastPath = TransferFastPath;
+    type Host = ();
+    const NAME: &'static str = "transfer";
+    const COUNTS: &'static str = "transfer_counts";
+    const DESIGN: NicDesign = NicDesign::Transfer;
+    const PORT_REGISTER: u32 = REGISTER_TRANSFER_PORT;
+    const FORWARDED: &'static str = TransferCounter::Forwarded.name();
+
+    fn counter_names() -> Vec<&'static str> {
+        TransferCounter::ALL.map(TransferCounter::name).to_vec()
+    }
+
+    fn port(&self) -> u16 {
+        self.config.listen.port()
+    }
+
+    fn program(&self, port: u16) -> ProgramSpec {
+        datapath::program(&self.geometry, port)
+    }
+
+    fn store_of(&self, program: &mut XdpDatapath) -> Result<Store, XdpError> {
+        let store = datapath::store(program, &self.geometry)?;
+        store.format(&self.geometry).map_err(|source| XdpError::System {
+            what: "the memory of the fast-path table".into(),
+            source,
+        })?;
+        Ok(store)
+    }
+
+    fn store(&self) -> anyhow::Result<Store> {
+        table_memory(Store::anonymous(&self.geometry))
+    }
+
+    fn fill(&self, store: &Arc<Store>) -> anyhow::Result<()> {
+        store.set_paper_refusals(self.config.refusals_per_s.into());
+        lease::renew(&store.control().lease_until_ns, LEASE_NS);
+        let Some(ledger) = &self.ledger else {
+            return Ok(());
+        };
+        let homeless = show_ledger(ledger, store, &mut StoreWriter::new(Arc::clone(store)));
+        if homeless > 0 && store.is_express() {
+            bail!(
+                "{homeless} accounts of the ledger do not fit into the fast-path table; the simulated NIC has room for \
+                 2^{SIM_BUCKET_BITS}"
+            );
+        }
+        Ok(())
+    }
+
+    fn twin(&self, store: &Store) -> anyhow::Result<Option<Store>> {
+        let twin = self.store()?;
+        // With the same key, each account has the same buckets in both tables.
+        for (own, other) in twin.control().key.iter().zip(&store.control().key) {
+            own.store(other.load(Relaxed), Relaxed);
+        }
+        Ok(Some(twin))
+    }
+
+    fn fastpath(store: &Arc<Store>) -> TransferFastPath {
+        TransferFastPath::new(Arc::clone(store))
+    }
+
+    fn counters(fastpath: &TransferFastPath) -> Vec<u64> {
+        fastpath.counters().to_vec()
+    }
+
+    fn nic_commands(store: &Store) -> Vec<Command> {
+        // The key must be in the NIC before the accounts, whose places depend on it.
+        [nic::control_commands(store), nic::entry_commands(store)].concat()
+    }
+
+    fn nic_counters(counters: &NicCounters) -> Vec<u64> {
+        counters.transfer.to_vec()
+    }
+
+    fn left_to_host(payload: &[u8]) -> Option<LeftToHost> {
+        if PaperRequest::parse(payload).is_some() || !native::is_native(payload) {
+            return None;
+        }
+        let (header, body) = NativeHeader::ref_from_prefix(payload).ok()?;
+        if header.op & NATIVE_REPLY_BIT != 0 {
+            return None;
+        }
+        let operation = AnsweredOp::Native(header.op);
+        let name = TRANSFER_FAST_PATH.name(operation);
+        if !TRANSFER_FAST_PATH.answers("rtl", operation) {
+            return Some(LeftToHost::NotListed(name));
+        }
+        if !nic::answers(payload) {
+            return Some(LeftToHost::Several(name));
+        }
+        let (head, _) = ExecuteHead::ref_from_prefix(body).ok()?;
+        let is_outside = header.op == TRANSFER_OP_EXECUTE && head.slot.get() >> SIM_SESSION_BITS != 0;
+        is_outside.then_some(LeftToHost::NoSession(1 << SIM_SESSION_BITS))
+    }
+}
