@@ -190,32 +190,38 @@ pub(crate) fn open<D: Disk>(disk: D, options: Options, is_confirmed: bool) -> Re
 }
 
 /// Reads the last segment to its end. An unfinished group at the end is not an error; a durable record that is
-/// incomplete is an error.
+/// incomplete is an error. A server may write to the segment meanwhile.
 pub(crate) fn find_end<D: Disk>(disk: &D, last: &Segment) -> Result<End> {
     let (_, file) = Segment::open(disk, &last.name)?;
     let read_error = || Error::io("read", &last.name);
     let mut scan = Scan::new(last, file);
     let (mut group_lsn, mut group_offset) = (0, SEGMENT_HEADER_BYTES);
-    let what = loop {
-        match scan.step().map_err(read_error())? {
-            Step::Record(place) if place.head.group_lsn() != group_lsn => {
-                (group_lsn, group_offset) = (place.head.group_lsn(), place.offset);
+    let tail = loop {
+        let what = loop {
+            match scan.step().map_err(read_error())? {
+                Step::Record(place) if place.head.group_lsn() != group_lsn => {
+                    (group_lsn, group_offset) = (place.head.group_lsn(), place.offset);
+                }
+                Step::Record(_) => {}
+                Step::End => break "no record is there",
+                Step::Bad(what) => break what,
             }
-            Step::Record(_) => {}
-            Step::End => break "no record is there",
-            Step::Bad(what) => break what,
+        };
+        let tail = scan.tail().map_err(read_error())?;
+        let hollow = last.is_rolled() && scan.next_lsn == last.header.lsn;
+        if !hollow && tail.durable_behind.is_none() {
+            break tail;
+        }
+        // A server may have written this record and later ones after the scan had read this place.
+        if !scan.has_next_by_now().map_err(read_error())? {
+            return Err(Error::Damaged {
+                file: last.name.clone(),
+                offset: scan.offset,
+                lsn: scan.next_lsn,
+                what,
+            });
         }
     };
-    let tail = scan.tail().map_err(read_error())?;
-    let hollow = last.is_rolled() && scan.next_lsn == last.header.lsn;
-    if hollow || tail.durable_behind.is_some() {
-        return Err(Error::Damaged {
-            file: last.name.clone(),
-            offset: scan.offset,
-            lsn: scan.next_lsn,
-            what,
-        });
-    }
     Ok(End {
         offset: scan.offset,
         last_lsn: scan.next_lsn - 1,

@@ -177,6 +177,11 @@ impl<F: DiskFile> Window<F> {
         Ok(self.seen(offset))
     }
 
+    /// Forgets the bytes that were read, so that the next call reads them again.
+    fn forget(&mut self) {
+        self.filled = 0;
+    }
+
     /// Returns the bytes from `offset` on that are already in the buffer.
     #[inline]
     pub(crate) fn seen(&self, offset: u64) -> &[u8] {
@@ -268,6 +273,14 @@ impl<F: DiskFile> Scan<F> {
             Parsed::Partial(_) => Ok(Step::Bad("the file ends within the record")),
             Parsed::Bad(what) => Ok(Step::Bad(what)),
         }
+    }
+
+    /// Reads the place of the next record again. Returns true if its record is there now, because a server has written
+    /// it since.
+    pub(crate) fn has_next_by_now(&mut self) -> io::Result<bool> {
+        self.window.forget();
+        let parsed = self.parse_at(self.offset)?;
+        Ok(matches!(parsed, Parsed::Record(head) if head.lsn == self.next_lsn))
     }
 
     /// Returns the number of the first record in the segment, whatever the header or the name says; `None` if the
