@@ -147,9 +147,9 @@ class TransferHost:
         return responses[0]
 
     def fill(self, account: bytes, to: Account, kind="fill", flags=0) -> int:
-        """Writes an account; returns the code."""
+        """Writes an account; returns the code. A fill without a last request clears that of the account."""
         number, destination, amount, asked, code, reply = to.last
-        if kind == "fill":
+        if kind == "fill" and number:
             value = struct.pack("<III", number, amount, reply) + destination
             self.nic.command(command("transfer_last", 0, asked | code << 16, 0, value))
         value = struct.pack("<4Q", to.balance, to.held_out, to.held_in, to.version)

@@ -15,7 +15,7 @@ import pathlib
 import random
 import struct
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -65,6 +65,7 @@ class Case:
     loopback: bool = False
     answered: int = 2
     lease: bool = True
+    lease_ends: bool = False  # in half of the batches
     credit: int = 1 << 40
     record_pauses: tuple = (0,)  # of the record stream, in 1/256: one is chosen for each batch
     issuers: tuple = tuple(ISSUERS)
@@ -84,6 +85,7 @@ CASES = [
     Case("lo", loopback=True),
     Case("one address answered", answered=1),
     Case("lease over", lease=False),
+    Case("lease that ends", lease_ends=True),
 ]
 
 
@@ -172,12 +174,26 @@ class Both:
         code = self.host.fill(account, to, kind, flags)
         assert (code == CODES["done"]) == self.xdp.fill(account, to, keeps_last=kind == "put")
 
+    def set_lease(self, is_valid: bool):
+        lease = FOREVER if is_valid else 0
+        self.nic.command(register("transfer_lease_until_ns", lease))
+        self.xdp.set_lease(lease)
+
     def write_session(self, slot: int):
-        chance = self.random
+        """Writes a session as a host would: another one, none, or the same one after several operations in one request,
+        of which the first one is that of the last request."""
+        chance, before = self.random, self.xdp.session(slot)
         sequence = chance.choice([0, 1, 1000, (1 << 64) - 1])
         last = (chance.getrandbits(64), chance.choice([1, 2]), chance.randrange(13), chance.getrandbits(64))
         to = Session(chance.getrandbits(64) | 1, sequence, *(last if sequence else (0, 0, 0, 0)))
-        assert self.host.session(slot, to, claim=False) == self.xdp.session(slot)
+        kind = chance.randrange(8)
+        if kind == 0:
+            to = Session(0, 0, 0, 0, 0, 0)
+        elif kind < 3:
+            to = replace(before, count=2)
+        claim = chance.choice([False, None])  # None: the claim stays
+        to = replace(to, claimed=before.claimed if claim is None else claim)
+        assert self.host.session(slot, to, claim) == before
         self.xdp.write_session(slot, to)
 
     def change_sessions(self):
@@ -303,8 +319,11 @@ class Both:
         if chance.random() < 0.4 and slot in self.bodies:
             return self.bodies[slot]
         slot = slot if chance.random() < 0.8 else chance.choice([4, 5, 6, 1 << 31])
-        token = session.token if chance.random() < 0.9 else chance.choice([0, 7])
-        sequence = chance.choice([self.sequences[slot % 4], self.sequences[slot % 4], 0, 1, chance.getrandbits(64)])
+        token = session.token
+        if chance.random() < 0.1:
+            token = chance.choice([0, 7, token ^ 1 << chance.randrange(64)])
+        last = self.sequences[slot % 4]
+        sequence = chance.choice([last, last, last ^ 1 << chance.randrange(64), 0, 1, chance.getrandbits(64)])
         head = count if chance.random() < 0.97 else chance.randrange(4)
         body = struct.pack(">QQIHH", token, sequence, slot, head, 0 if chance.random() < 0.97 else 2)
         return self.header(EXECUTE, body + b"".join(self.operation(0.98) for _ in range(count)))
@@ -372,6 +391,8 @@ def test_random_frames(case):
     records, codes = 0, set()
     for start in range(0, FRAMES, BATCH):
         frames = [both.frame() for _ in range(BATCH)]
+        if case.lease_ends:
+            both.set_lease(both.random.random() < 0.5)
         both.nic.pause_records(both.random.choice(case.record_pauses))
         both.nic.pause_responses(RESPONSE_PAUSES[start // BATCH % len(RESPONSE_PAUSES)])
         shares = [both.random.choice([0, 0, 40, 128, 220]) for _ in range(3)]

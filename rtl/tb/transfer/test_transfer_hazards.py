@@ -63,7 +63,7 @@ class Hazards(Both):
         if command_code in (ISSUE, FREEZE):
             destination = bytes(16)
         amount = 0 if command_code == FREEZE else chance.choice([1, 1, 1, 5, 1 << 40])
-        token = session.token ^ (kind == 4)
+        token = session.token ^ (kind == 4) << chance.randrange(64)
         step = {5: 0, 6: 0, 7: -1, 8: 2}.get(kind, 1)
         sequence = (self.next[slot] + step) % (1 << 64)
         forwards = self.is_claimed.get(source) or (command_code == TRANSFER and self.is_claimed.get(destination))
@@ -123,7 +123,7 @@ def test_distance(distance):
     both = Hazards(case, seed=sum(case.name.encode()))
     assert both.host.fill(UNNAMED, Account()) == CODES["done"] and both.xdp.fill(UNNAMED, Account())
     statuses, counts, executed = {}, dict.fromkeys(both.nic.counters(), 0), 0
-    for number in range(max(ROUNDS, 10)):
+    for number in range(max(ROUNDS, 24)):
         both.begin(number % 2 == 1)
         frames = both.batch(distance)
         both.nic.pause_records(both.random.choice(case.record_pauses) if both.is_slow else 0)

@@ -55,6 +55,9 @@ class XdpTransfer(XdpRoot):
         self.write("transfer_control", 0, data)
         assert len(data) == CREDIT_AT
 
+    def set_lease(self, lease_until_ns: int):
+        self.write("transfer_control", 0, struct.pack("<Q", lease_until_ns))
+
     # ---- ring ----
 
     def ring(self) -> tuple[int, int]:

@@ -3,10 +3,10 @@
 change.
 
 Run by scripts/test-rtl-transfer.sh mutants. Arguments: the work directory, then numbers of mutants (default: all).
-One build of the simulation has all mutants of the store, and a file chooses one of them for each run, which stops at
-the first difference. A mutant that the simulation does not find is given to the proof of its module, and so are the
-mutants of the other modules, because the simulation contains the store only. The script fails if neither finds it.
-Results are added to rtl/transfer/mutants.csv as they come.
+There are two simulations: that of the store, and that of the NIC with the tests in rtl/tb/transfer. One build has all
+mutants of its files, and a file chooses one of them for each run, which stops at the first difference. A mutant that
+no simulation finds is given to the proof of its module, and so are the mutants of the files that have no simulation
+here. The script fails if neither finds it. Results are added to rtl/transfer/mutants.csv as they come.
 """
 
 import csv
@@ -18,13 +18,15 @@ from pathlib import Path
 
 TABLE = Path("mutants.csv")
 COLUMNS = ["mutant", "file", "text", "replacement", "description", "found by"]
-OPERATIONS = 4000  # in each random scenario
-BUCKETS = "3"  # bits
+OPERATIONS = 4000  # of the store, in each random scenario
+BUCKETS = "3"  # of the store, in bits
+FRAMES = "2000"  # of the NIC, in each case of random frames
 
 # File, text (which must occur once), replacement, description. A text is an expression, or it is statements that end
 # with a semicolon. Texts of different mutants are equal or do not overlap.
 EXECUTE, SEARCH, STORE = (f"ls_transfer_{name}.sv" for name in ("execute", "search", "store"))
 REQUEST, REPLY, SUM, RECORDS = (f"ls_transfer_{name}.sv" for name in ("request", "reply", "sum", "records"))
+SESSION, COMMANDS = (f"ls_transfer_{name}.sv" for name in ("session", "commands"))
 FIFO, RAM = "../common/ls_fifo.sv", "ls_transfer_ram.sv"
 OF_TRANSFER, OF_ISSUE = (f"operation_i.command == Command{name}" for name in ("Transfer", "Issue"))
 NEEDS_AMOUNT = f"{OF_TRANSFER} ||\n          ({OF_ISSUE} && !operation_i.is_paper)"
@@ -178,11 +180,74 @@ MUTANTS = [
     (RECORDS, "else if (next_valid && next_ready) is_second_q", "else if (next_valid) is_second_q",
      "a record is cut if the host pauses"),
     (RECORDS, ".ready_i(next_ready && is_second_q)", ".ready_i(next_ready)", "a record is one beat long"),
+    (SESSION, "valid_q[age_q] && sure_q[age_q]", "valid_q[age_q]",
+     "a request does not wait for the one before, which the host may have to execute"),
+    (SESSION, "(is_full_i || !is_leased_i)", "!is_leased_i",
+     "a request without a place for its record uses its number"),
+    (SESSION, "(is_full_i || !is_leased_i)", "is_full_i", "a request without a lease uses its number"),
+    (SESSION, "is_recent_q ? next_sequences[newest] : content.session_sequence", "content.session_sequence",
+     "requests under way are not seen"),
+    (SESSION, "is_token_q != '1", "is_token_q[0] != 1'b1", "half of the token decides"),
+    (SESSION, "head_q.slot < sessions_i && head_q.token != '0", "head_q.slot < sessions_i",
+     "a closed session takes requests with the token 0"),
+    (SESSION, "head_q.slot < sessions_i && (head_q.slot >> SessionBits) != '0", "1'b0",
+     "a session of the host without a place in the table is another session"),
+    (SESSION, "is_claimed_q <= content.claimed;", "is_claimed_q <= 1'b0;", "a claimed session is served"),
+    (SESSION, "content.count == 16'd1", "1'b1", "a request of one operation repeats one of several"),
+    (SESSION, "left_session_i.sum == left_replay_i.sum", "1'b1", "a repetition may have another body than the request"),
+    (SESSION, "left_session_i.sum == remembered.sum", "1'b1",
+     "a repetition may have another body than a request under way"),
+    (SESSION, "left_replay_i.is_recent ? remembered.amount : left_session_i.amount", "left_session_i.amount",
+     "a repetition of a request under way has an older amount"),
+    (SESSION, "if (!done_writes_q) valid_d[i] = 1'b0;", "", "a request that the host executes counts as executed"),
+    (SESSION, "if (write && state_q == StateOrderWrite) valid_d = '0;", "",
+     "an order does not replace recent requests"),
+    (SESSION, "written.token = tokens[done_place_q];", "written.token = done_session_q.token;",
+     "a session loses its token"),
+    (SESSION, "order_q.writes_claim ? order_q.session.claimed : read.claimed", "order_q.session.claimed",
+     "an order without a claim ends the claim"),
+    (SESSION, "order_q.writes ? order_q.session : read", "order_q.session", "an order for a claim clears the session"),
+    (SESSION, "!is_leased_i && !(out.about.outcome inside {OutcomeForward, OutcomeDrop})",
+     "!is_leased_i && out.about.outcome == OutcomeStore", "repetitions are answered without a lease"),
+    (SESSION, "left_unsure_q <= leaves && out.replay.is_counted && may_forward_i;", "left_unsure_q <= 1'b0;",
+     "it is always sure that a request is executed"),
+    (SESSION, "first_q == next_q && outs_q == '0", "outs_q == '0", "an order overtakes requests under way"),
+    (SESSION, "!is_zero_q && is_last_q == '1", "is_last_q == '1", "the number 0 is a repetition"),
+    (SESSION, "(order_q.slot >> SessionBits) == '0", "1'b1",
+     "an order about a session without a place changes another one"),
+    (COMMANDS, "s_command_i.index[31:RegisterIndexBits] == '0", "1'b1",
+     "the high bits of a register's index are ignored"),
+    (COMMANDS, "order_o.linked = selected_q.first[FlagLinked];", "order_o.linked = 1'b0;",
+     "linked orders are executed one by one"),
+    (COMMANDS, "order_o.account.frozen = selected_q.first[FlagFrozen];", "order_o.account.frozen = 1'b0;",
+     "the host cannot freeze an account"),
+    (COMMANDS, "clears_last_q <= rst_ni && order_valid_o && order_ready_i && is_fill_q;", "clears_last_q <= 1'b0;",
+     "an account is filled with the last request of the one before"),
+    (COMMANDS, "last_q.code <= code_e'(selected_q.first[19:16]);", "last_q.code <= CodeDone;",
+     "a last request that was refused counts as done"),
+    (COMMANDS, "session_order_o.session.count = selected_q.first[23:8];", "session_order_o.session.count = 16'd1;",
+     "the host cannot write a request of several operations"),
+    (COMMANDS, "session_order_o.session.code = code_e'(selected_q.first[27:24]);",
+     "session_order_o.session.code = CodeDone;", "the host cannot write a refused request"),
+    (COMMANDS, "session_order_o.writes_claim = selected_q.first[FlagWritesClaim];",
+     "session_order_o.writes_claim = 1'b1;", "each order about a session changes its claim"),
+    (COMMANDS, "if (select_q.issuers) control_o.issuers <= written_q[RegisterTransferIssuersBits-1:0];", "",
+     "no range of issuers is in use"),
+    (COMMANDS, "RegisterIndexBits'(RegisterTransferIssuer + i)", "RegisterIndexBits'(RegisterTransferIssuer)",
+     "all ranges of issuers are the first one"),
+    (COMMANDS, "order_valid_o ? !order_ready_i : !session_order_ready_i", "!order_ready_i",
+     "an order about a session is not held until it is taken"),
+    (COMMANDS, "!barrier_pending && !(valid_q && kind_q.is_barrier)", "!barrier_pending",
+     "a command may overtake a barrier"),
 ]
-# Files that the simulation contains.
-SIMULATED = {EXECUTE, SEARCH, STORE, FIFO, RAM}
+# Files of which the simulations have all mutants.
+STORE_FILES = {EXECUTE, SEARCH, STORE, FIFO, RAM}
+NIC_FILES = {SESSION, COMMANDS}
+NIC_TESTS = [f"rtl/tb/transfer/test_transfer_{name}.py" for name in
+             ("hazards", "reset", "vectors", "diff", "responses")]
 # Proofs that are about a file.
-PROOF = {name: name.removesuffix(".sv") for name in (EXECUTE, SEARCH, STORE, REQUEST, REPLY, SUM, RECORDS)}
+PROOF = {name: name.removesuffix(".sv") for name in
+         (EXECUTE, SEARCH, STORE, REQUEST, REPLY, SUM, RECORDS, SESSION, COMMANDS)}
 PROOF |= {FIFO: PROOF[STORE], RAM: PROOF[EXECUTE]}
 
 SELECTION = """
@@ -238,14 +303,15 @@ def selectable(text, numbers):
     return text
 
 
-def build(work):
-    """Builds the simulation with all mutants of the store; -1 selects the unchanged store. Returns its folder."""
-    folder = copy_sources(work / "mutants")
-    (folder / "selected").write_text("-1\n")
-    (folder / "ls_mutant_pkg.sv").write_text(SELECTION.format(path=folder / "selected"))
+def add_mutants(folder, files):
+    """Makes all mutants of these files selectable in the copy `folder` of rtl/transfer: the file `selected` has the
+    number of one, and -1 selects none. Returns that file."""
+    selection = folder / "selected"
+    selection.write_text("-1\n")
+    (folder / "ls_mutant_pkg.sv").write_text(SELECTION.format(path=selection))
     places = {}
     for number, (name, text, _, _) in enumerate(MUTANTS):
-        if name in SIMULATED:
+        if name in files:
             places.setdefault((name, text), []).append(number)
     # A replacement may contain the text of another mutant, so that the last place in a file is changed first.
     for (name, text), numbers in sorted(places.items(), key=lambda one: -Path(one[0][0]).read_text().find(one[0][1])):
@@ -253,6 +319,27 @@ def build(work):
         source = (folder / name).read_text()
         at = source.find(text)
         (folder / name).write_text(source[:at] + selectable(text, numbers) + source[at + len(text) :])
+    return selection
+
+
+class Simulation:
+    """Simulation with the mutants of some files."""
+
+    def __init__(self, selection, command, cwd, seconds, **own):
+        self.selection, self.run = selection, lambda: run(command, cwd, seconds, **own)
+        if self.finds(-1):
+            sys.exit(f"the unchanged RTL does not pass {command}")
+
+    def finds(self, number):
+        """Returns if the simulation finds the mutant. A run without an end counts as found."""
+        self.selection.write_text(f"{number}\n")
+        return self.run() != 0
+
+
+def build_store(work):
+    """Returns the simulation of the store."""
+    folder = copy_sources(work / "mutants")
+    selection = add_mutants(folder, STORE_FILES)
     (folder / "sim").mkdir()
     status = run(["cc", "-O1", "-c", f"-DBUCKET_BITS={BUCKETS}", "-D__TARGET_ARCH_x86", "-I../../xdp",
                   "-I../../xdp/native", "tb/xdp_oracle.c", "-o", "sim/xdp_oracle.o"], folder, 300)
@@ -266,15 +353,27 @@ def build(work):
             cwd=folder, stdout=log, stderr=log, check=False).returncode
     if status != 0:
         sys.exit(f"the simulation with all mutants does not build; see {folder}/build.log")
-    if simulate(folder, -1):
-        sys.exit("the unchanged store does not pass the simulation")
-    return folder
+    return Simulation(selection, [str(folder / "sim" / "test"), str(OPERATIONS)], folder, 300)
 
 
-def simulate(folder, number):
-    """Returns if the simulation finds the mutant. A run without an end counts as found."""
-    (folder / "selected").write_text(f"{number}\n")
-    return run([str(folder / "sim" / "test"), str(OPERATIONS)], folder, 300) != 0
+def build_nic(work):
+    """Returns the simulation of the NIC with its tests."""
+    copy = work / "mutants-nic"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree("..", copy / "rtl")
+    folder = copy / "rtl" / "transfer"
+    selection = add_mutants(folder, NIC_FILES)
+    sources = folder / "transfer.f"
+    sources.write_text("transfer/ls_mutant_pkg.sv\n" + sources.read_text())
+    with (copy / "build.log").open("w") as log:
+        own = {"RTL_SOURCE": str(copy / "rtl"), "RTL_SIM_DIR": str(copy / "sim"), "RTL_SIM_OPTIMIZE": "-O1"}
+        status = subprocess.run(["bash", "../../scripts/rtl-sim.sh", "transfer", "-Wno-fatal"], env=os.environ | own,
+                                stdout=log, stderr=log, check=False).returncode
+    if status != 0:
+        sys.exit(f"the NIC with all mutants does not build; see {copy}/build.log")
+    tests = ["pytest", "--quiet", "--exitfirst", "-p", "no:cacheprovider", *NIC_TESTS]
+    return Simulation(selection, tests, "../..", 1800, RTL_SIM_TRANSFER_DIR=str(copy / "sim"), RTL_DIFF_FRAMES=FRAMES,
+                      PYTHONDONTWRITEBYTECODE="1")
 
 
 def tasks_of(proof):
@@ -318,13 +417,17 @@ def record(number, found):
 def main():
     work = Path(sys.argv[1]).resolve()
     chosen = [int(number) for number in sys.argv[2:]] or range(len(MUTANTS))
-    is_simulated = {number: MUTANTS[number][0] in SIMULATED for number in chosen}
-    folder = build(work) if any(is_simulated.values()) else None
+    builds = [(STORE_FILES, build_store), (NIC_FILES, build_nic)]
+    needed = {MUTANTS[number][0] for number in chosen}
+    simulations = {}
+    for files, build in builds:
+        if files & needed:
+            simulations |= dict.fromkeys(files, build(work))
     missed = []
     for number in chosen:
         name, _, _, description = MUTANTS[number]
         found = ""
-        if is_simulated[number] and simulate(folder, number):
+        if name in simulations and simulations[name].finds(number):
             found = "simulation"
         elif prove(work, number):
             found = f"proof {PROOF[name]}"
