@@ -43,8 +43,8 @@ const RTL_FRAME_BYTES_MAX: usize = 1536;
 ///
 /// Prints each rule that was applied to the frame, with the bytes it looked at and its result, the verdict, the
 /// counters that changed, and how the reply differs from the request. Nothing is sent on any network. The fast-path
-/// table is filled from a chain store (spv) or from a ledger (transfer), which is only read; a running server's own
-/// table is not read.
+/// table is filled from a chain store (spv) that no server uses, or from a ledger (transfer), which is only read, also
+/// while a server uses it. A running server's own table is not read.
 #[derive(Args)]
 pub struct Explain {
     /// Capture in the pcap format, of Ethernet frames.
@@ -68,7 +68,8 @@ pub struct Explain {
     /// its values
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Directory of the chain store or ledger that fills the fast-path table [default: none, so the table is empty]
+    /// Directory of the chain store or ledger that fills the fast-path table [default: that of the configuration file;
+    /// without one, none, so the table is empty]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// spv: network of the chain store [default: that of the store]
@@ -152,7 +153,7 @@ fn explain<S: Explained>(arguments: &Explain, service: &S, as_json: bool) -> any
     }
     let (model, steps, other, cycles) = run_all(arguments, service, &target, &record.frame)?;
     let expected = match arguments.datapath {
-        Datapath::Rtl => ran::expected_of_rtl::<S>(&model, &steps, &record.frame, RTL_FRAME_BYTES_MAX),
+        Datapath::Rtl => ran::expected_of_rtl(service, &model, &steps, &record.frame, RTL_FRAME_BYTES_MAX),
         _ => None,
     };
     let differences = other

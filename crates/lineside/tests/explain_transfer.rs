@@ -134,7 +134,7 @@ fn cases(session: &Session) -> Vec<Case> {
             paper(CREATE, 0, 9, 0, 1),
             "answered",
             &refused,
-            &[("executes", true), ("permitted", false)],
+            &[("executes", true), ("unsigned", true), ("permitted", false)],
         ),
         case(
             paper(REFER, 0, 1, 0, 0),
@@ -425,8 +425,45 @@ fn the_simulated_nic_agrees_with_the_steps() {
     // The NIC leaves requests with several operations or accounts to the host.
     let refer_two = 8;
     let shown = text(&scene.explain(refer_two, &["--datapath", "rtl"]));
+    let reason = "the NIC answers `refer` only with one operation or account";
     assert!(
-        shown.contains("passes this frame to the host, because the NIC answers `refer` only with one item"),
+        shown.contains(&format!("passes this frame to the host, because {reason}")),
         "{shown}"
     );
+}
+
+/// Regression test: an `execute` of a slot that no server has, or with a wrong checksum, was reported as a difference.
+#[cfg(feature = "rtl")]
+#[test]
+fn the_simulated_nic_agrees_about_sessions_that_it_does_not_have() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let move_one = operation(TRANSFER, 1, 2, 1);
+    let mut frames: Vec<_> = [0, 4095, 4096, 8191, 8192, u32::MAX]
+        .map(|slot| framed(&execute(&Session::new(slot, 7, 1), 1, &[move_one]), false, 7702))
+        .to_vec();
+    for several in [1, 2] {
+        let operations = vec![move_one; several];
+        let mut wrong = framed(&execute(&Session::new(4096, 7, 1), 1, &operations), false, 7702);
+        wrong[40] ^= 1;
+        frames.push(wrong);
+    }
+    std::fs::write(path("in.pcap"), pcap(&frames)).unwrap();
+    for sessions in [16, 8192] {
+        let config = format!("[transfer]\nmode = \"express\"\nsessions = {sessions}\n");
+        std::fs::write(path("lineside.toml"), config).unwrap();
+        for frame in 1..=frames.len() {
+            let mut command = lineside();
+            command.args(["explain", "--service", "transfer", "--datapath", "rtl", "--json"]);
+            command
+                .args(["--frame", &frame.to_string(), "--config"])
+                .arg(path("lineside.toml"));
+            let output = command.arg(path("in.pcap")).output().unwrap();
+            assert!(
+                output.status.success(),
+                "{sessions}, frame {frame}: {}",
+                text(&output)
+            );
+        }
+    }
 }

@@ -113,6 +113,7 @@ impl TransferFastPath {
     ) -> Answer {
         let say = |answer: PaperAnswer, reply: &mut Reply, trace: &mut T| {
             let fits = paper::put_reply(request, payload, answer, reply);
+            trace.fact("code", || answer.code as u64);
             match trace.require(Rule::ReplyFits, 0..0, fits) {
                 true => Answer::Said(answer.code),
                 false => Answer::Hosts,
@@ -145,7 +146,9 @@ impl TransferFastPath {
         if !self.is_executing(trace) {
             return Answer::Hosts;
         }
-        if !trace.choose(Rule::Permitted, command_range, self.may(from, command)) {
+        if !trace.choose(Rule::Unsigned, 0..0, !self.store.requires_signature())
+            || !trace.choose(Rule::Permitted, command_range, self.may(from, command))
+        {
             return say(PaperAnswer::refused(Code::Unauthorised), reply, trace);
         }
         let task = Task {
@@ -269,10 +272,9 @@ impl TransferFastPath {
             && trace.require(Rule::Plain, range, is_plain(operations))
     }
 
-    /// Returns whether `from` may execute this command without a signature.
+    /// Returns whether `from` may execute this command, if no signatures are required.
     fn may(&self, from: Source, command: u8) -> bool {
-        !self.store.requires_signature()
-            && (command == TRANSFER_COMMAND_TRANSFER || self.store.may_issue(from.address))
+        command == TRANSFER_COMMAND_TRANSFER || self.store.may_issue(from.address)
     }
 
     /// Returns the reason why a payload is not a request that this service answers, if there is one.

@@ -77,7 +77,7 @@ rules! {
     Tree "tree" "The table has the Merkle tree of the block."
     PathFits "path_fits" "The path fits into the space that the request reserves."
     EpochSame "epoch_same" "The epoch of the table did not change during the read."
-    CommandKnown "command_known" "The command of the paper's format is known, and a TRANSFER has an amount."
+    CommandKnown "command_known" "The command is known, with an amount for TRANSFER, and the padding is zero."
     Refer "refer" "The operation is REFER, which changes nothing."
     Executes "executes" "The fast path executes operations: its mode is `express`."
     Unsigned "unsigned" "The service requires no signatures."
@@ -99,7 +99,7 @@ rules! {
     NewTransactionId "new_transaction_id" "The transaction id is higher than the last one of the account."
     CellFree "cell_free" "A bucket of the new account has a free cell."
     RefusalCredit "refusal_credit" "There is credit to record one more refusal."
-    Done "done" "Balances, limits and frozen flags permit the operation, which is done."
+    Done "done" "The operation is done: accounts, balances, limits and frozen flags permit it."
 }
 
 /// Receiver of the decisions about one frame, in their order.

@@ -6,7 +6,7 @@ use lineside_capture::{Record, Target};
 use lineside_fastpath::{FrameVerdict, Step};
 use lineside_util::hex::to_hex;
 use lineside_wire::trace::Rule;
-use lineside_wire::{TransferCode, frame};
+use lineside_wire::{Status, TransferCode, frame};
 use serde_json::{Map, Value, json};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -240,11 +240,18 @@ fn value_of(rule: Rule, bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// Returns a value of the table with its name, and the meaning of a code of `transfer`.
+/// Returns a value with its name, and the meaning of a code or status in a reply of `transfer`.
 fn fact_text(name: &str, value: u64) -> String {
-    let code = u16::try_from(value).ok().filter(|_| name == "code");
-    match code.and_then(TransferCode::from_code) {
-        Some(code) => format!("{name} {value}: {}", code.meaning()),
+    let number = u16::try_from(value).ok();
+    let meaning = match name {
+        _ if name.starts_with("code") => number
+            .and_then(TransferCode::from_code)
+            .map(TransferCode::meaning),
+        "status" => number.and_then(Status::from_code).map(Status::meaning),
+        _ => None,
+    };
+    match meaning {
+        Some(meaning) => format!("{name} {value}: {meaning}"),
         None => format!("{name} {value}"),
     }
 }

@@ -8,6 +8,9 @@ use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 use std::io;
 use std::sync::Arc;
 
+/// Subject of an error about the memory of a table.
+const TABLE_MEMORY: &str = "the memory of the fast-path table";
+
 /// Service with its configuration, whose fast path can be explained on all datapaths.
 #[cfg_attr(
     not(feature = "rtl"),
@@ -31,7 +34,7 @@ pub trait Explained {
     const DESIGN: NicDesign;
     /// Register of the NIC with the UDP port of the service.
     const PORT_REGISTER: u32;
-    /// Counter of the native requests that are forwarded because of their operation.
+    /// Counter of the requests that a NIC leaves to the host.
     const FORWARDED: &'static str;
 
     /// Returns the names of its counters in their order.
@@ -82,10 +85,24 @@ pub trait Explained {
 
     /// Returns the reason why the RTL passes a native request to the host that the model may answer; `None` if the RTL
     /// has the same result as the model.
-    fn left_to_host(payload: &[u8]) -> Option<LeftToHost>;
+    fn left_to_host(&self, payload: &[u8]) -> Option<LeftToHost>;
 }
 
 /// Adds to an error that the memory of a table is not available.
 pub fn table_memory<T>(allocated: io::Result<T>) -> anyhow::Result<T> {
-    allocated.context("the memory of the fast-path table")
+    allocated.context(TABLE_MEMORY)
+}
+
+/// Returns a table in the maps of a program after `format` has formatted it.
+///
+/// # Errors
+/// `format` failed.
+pub fn formatted<T>(store: T, format: impl FnOnce(&T) -> io::Result<()>) -> Result<T, XdpError> {
+    match format(&store) {
+        Ok(()) => Ok(store),
+        Err(source) => Err(XdpError::System {
+            what: TABLE_MEMORY.into(),
+            source,
+        }),
+    }
 }

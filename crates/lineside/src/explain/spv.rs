@@ -1,13 +1,13 @@
 //! The service `spv`: its table is filled from a chain store.
 
 use super::ran::LeftToHost;
-use super::service::{Explained, table_memory};
+use super::service::{Explained, formatted, table_memory};
 use super::{Datapath, Explain, LEASE_NS, configured};
 use crate::wrong::Wrong;
 use anyhow::bail;
 use lineside_fastpath::lease;
 use lineside_rtl::{Command, NicCounters, NicDesign, REGISTER_SPV_PORT, SIM_LINE_BITS};
-use lineside_spv::config::{Prefill, SpvConfig};
+use lineside_spv::config::{IndexName, Prefill, SpvConfig};
 use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::host::SpvHost;
 use lineside_spv::service::{fill_table, open_chain};
@@ -41,7 +41,9 @@ impl Spv {
         }
         let config = configured(arguments, Self::NAME, |section| {
             section.set_some("network", arguments.network);
-            section.set_some("index", arguments.index);
+            // The command writes nothing for a server: no index on the disk, unless the option names it, and no blocks.
+            section.set("index", arguments.index.unwrap_or(IndexName::Memory));
+            section.set("keep_blocks", false);
             section.set_some("line_bits", bits);
             let default_prefill = arguments.config.is_none().then_some(Prefill::All);
             section.set_some("prefill", arguments.prefill.or(default_prefill));
@@ -78,12 +80,9 @@ impl Explained for Spv {
     }
 
     fn store_of(&self, program: &mut XdpDatapath) -> Result<Store, XdpError> {
-        let store = datapath::store(program, &self.geometry)?;
-        store.format(&self.geometry).map_err(|source| XdpError::System {
-            what: "the memory of the fast-path table".into(),
-            source,
-        })?;
-        Ok(store)
+        formatted(datapath::store(program, &self.geometry)?, |store| {
+            store.format(&self.geometry)
+        })
     }
 
     fn store(&self) -> anyhow::Result<Store> {
@@ -123,7 +122,7 @@ impl Explained for Spv {
         counters.spv.to_vec()
     }
 
-    fn left_to_host(payload: &[u8]) -> Option<LeftToHost> {
+    fn left_to_host(&self, payload: &[u8]) -> Option<LeftToHost> {
         let is_native = payload.len() != SPV_PAPER_REQUEST_BYTES && native::is_native(payload);
         let operation = payload.get(3).filter(|_| is_native)?;
         if operation & NATIVE_REPLY_BIT != 0 {
@@ -132,6 +131,16 @@ impl Explained for Spv {
         let operation = AnsweredOp::Native(*operation);
         let is_listed = SPV_FAST_PATH.answers("rtl", operation);
         (!is_listed).then(|| LeftToHost::NotListed(SPV_FAST_PATH.name(operation)))
+    }
+}
+
+#[cfg(test)]
+impl Spv {
+    /// Returns the service with its default configuration.
+    pub fn with_defaults() -> Self {
+        let config = SpvConfig::default();
+        let geometry = config.geometry();
+        Self { config, geometry }
     }
 }
 
@@ -145,7 +154,7 @@ mod tests {
     fn the_rtl_leaves_the_operations_that_spec_does_not_list_to_the_host() {
         let request = |operation| native::request_header(operation, 1, 0).as_bytes().to_vec();
         assert_eq!(
-            Spv::left_to_host(&request(SPV_OP_PROOF)),
+            Spv::with_defaults().left_to_host(&request(SPV_OP_PROOF)),
             Some(LeftToHost::NotListed("proof"))
         );
         for answered in [
@@ -154,7 +163,7 @@ mod tests {
             vec![7; SPV_PAPER_REQUEST_BYTES],
             Vec::new(),
         ] {
-            assert_eq!(Spv::left_to_host(&answered), None, "{answered:?}");
+            assert_eq!(Spv::with_defaults().left_to_host(&answered), None, "{answered:?}");
         }
     }
 }

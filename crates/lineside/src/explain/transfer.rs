@@ -1,15 +1,13 @@
 //! The service `transfer`: its table is filled from a ledger, which is only read.
 
 use super::ran::LeftToHost;
-use super::service::{Explained, table_memory};
+use super::service::{Explained, formatted, table_memory};
 use super::{Datapath, Explain, LEASE_NS, configured};
 use crate::transfer::read_key;
 use anyhow::{Context, bail};
 use lineside_fastpath::lease;
 use lineside_journal::FsDisk;
-use lineside_rtl::{
-    Command, NicCounters, NicDesign, REGISTER_TRANSFER_PORT, SIM_BUCKET_BITS, SIM_SESSION_BITS,
-};
+use lineside_rtl::{Command, NicCounters, NicDesign, REGISTER_TRANSFER_PORT, SIM_SESSION_BITS};
 use lineside_transfer::config::{TransferConfig, TransferMode};
 use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::host::{OpenError, mode_of_ledger, open_read_only};
@@ -116,12 +114,9 @@ impl Explained for Transfer {
     }
 
     fn store_of(&self, program: &mut XdpDatapath) -> Result<Store, XdpError> {
-        let store = datapath::store(program, &self.geometry)?;
-        store.format(&self.geometry).map_err(|source| XdpError::System {
-            what: "the memory of the fast-path table".into(),
-            source,
-        })?;
-        Ok(store)
+        formatted(datapath::store(program, &self.geometry)?, |store| {
+            store.format(&self.geometry)
+        })
     }
 
     fn store(&self) -> anyhow::Result<Store> {
@@ -136,9 +131,9 @@ impl Explained for Transfer {
         };
         let homeless = show_ledger(ledger, store, &mut StoreWriter::new(Arc::clone(store)));
         if homeless > 0 && store.is_express() {
+            let all = ledger.account_count();
             bail!(
-                "{homeless} accounts of the ledger do not fit into the fast-path table; the simulated NIC has room for \
-                 2^{SIM_BUCKET_BITS}"
+                "the fast-path table of this datapath has no room for {homeless} of the ledger's {all} accounts"
             );
         }
         Ok(())
@@ -170,7 +165,7 @@ impl Explained for Transfer {
         counters.transfer.to_vec()
     }
 
-    fn left_to_host(payload: &[u8]) -> Option<LeftToHost> {
+    fn left_to_host(&self, payload: &[u8]) -> Option<LeftToHost> {
         if PaperRequest::parse(payload).is_some() || !native::is_native(payload) {
             return None;
         }
@@ -186,8 +181,55 @@ impl Explained for Transfer {
         if !nic::answers(payload) {
             return Some(LeftToHost::Several(name));
         }
+        if header.op != TRANSFER_OP_EXECUTE {
+            return None;
+        }
+        // The host may have more slots than the NIC; a slot that neither of them has is refused.
         let (head, _) = ExecuteHead::ref_from_prefix(body).ok()?;
-        let is_outside = header.op == TRANSFER_OP_EXECUTE && head.slot.get() >> SIM_SESSION_BITS != 0;
-        is_outside.then_some(LeftToHost::NoSession(1 << SIM_SESSION_BITS))
+        let slot = head.slot.get();
+        let is_of_host = slot < self.geometry.sessions && slot >> SIM_SESSION_BITS != 0;
+        is_of_host.then_some(LeftToHost::NoSession(1 << SIM_SESSION_BITS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lineside_wire::Operation;
+    use zerocopy::{FromZeros, IntoBytes};
+
+    fn execute(operations: usize, slot: u32) -> Vec<u8> {
+        let operations = vec![Operation::new_zeroed(); operations];
+        let mut head = ExecuteHead::new_zeroed();
+        head.slot = slot.into();
+        let body = [head.as_bytes(), operations.as_bytes()].concat();
+        let header = native::request_header(TRANSFER_OP_EXECUTE, 1, body.len() as u16);
+        [header.as_bytes(), &body].concat()
+    }
+
+    #[test]
+    fn the_rtl_leaves_several_operations_and_slots_that_only_the_host_has_to_the_host() {
+        let slots = 1 << SIM_SESSION_BITS;
+        let service = Transfer {
+            config: TransferConfig::default(),
+            geometry: Geometry {
+                sessions: 2 * slots,
+                ..Geometry::default()
+            },
+            ledger: None,
+        };
+        for (payload, expected) in [
+            (execute(1, 0), None),
+            (execute(1, slots - 1), None),
+            (execute(1, slots), Some(LeftToHost::NoSession(slots))),
+            (execute(1, 2 * slots - 1), Some(LeftToHost::NoSession(slots))),
+            // Regression test: no server has this slot, so the NIC refuses the request as the model does.
+            (execute(1, 2 * slots), None),
+            (execute(1, u32::MAX), None),
+            (execute(2, 0), Some(LeftToHost::Several("execute"))),
+            (vec![1; 20], None),
+        ] {
+            assert_eq!(service.left_to_host(&payload), expected, "{payload:?}");
+        }
     }
 }

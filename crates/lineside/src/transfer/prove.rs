@@ -221,7 +221,7 @@ pub fn read_key(data: &Path) -> anyhow::Result<VerifyingKey> {
             file.display()
         )
     })?;
-    parse_key(text.trim())
+    parse_key(text.trim()).with_context(|| file.display().to_string())
 }
 
 fn parse_key(text: &str) -> anyhow::Result<VerifyingKey> {

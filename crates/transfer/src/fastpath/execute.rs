@@ -22,6 +22,9 @@ use std::ops::Range;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+/// Names of the codes of a packet's operations in the steps.
+const CODE_NAMES: [&str; TRANSFER_LINE_OPERATIONS_MAX] = ["code", "code_2", "code_3", "code_4"];
+
 /// One operation, with the parts of its record that describe its packet.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Task {
@@ -198,6 +201,7 @@ pub(super) fn native<T: Trace>(
     } = *request;
     let mut refuse = |status: Status, expected: u64, answer: Answer, trace: &mut T| {
         let fits = native::put_refused(reply, header, head, operations, status, expected);
+        trace.fact("status", || status as u64);
         match trace.require(Rule::ReplyFits, 0..0, fits) {
             true => answer,
             false => Answer::Hosts,
@@ -209,8 +213,13 @@ pub(super) fn native<T: Trace>(
     let found = (slot < store.control().sessions.load(Relaxed))
         .then(|| &store.sessions.as_slice()[slot as usize])
         .filter(|session| token != 0 && session.token.load(Acquire) == token);
-    let head_range = field(size_of::<NativeHeader>(), 0, size_of::<ExecuteHead>());
-    trace.choose(Rule::SessionOpen, head_range, found.is_some());
+    // The steps show the slot, and not the token, which is a secret.
+    let slot_range = field(
+        size_of::<NativeHeader>(),
+        offset_of!(ExecuteHead, slot),
+        size_of::<u32>(),
+    );
+    trace.choose(Rule::SessionOpen, slot_range, found.is_some());
     let Some(session) = found else {
         return refuse(Status::NoSession, 0, no_session, trace);
     };
@@ -275,6 +284,9 @@ pub(super) fn native<T: Trace>(
         record_outcomes(session, head.sequence.get(), sum, &outcomes[..operations.len()]);
     }
     let fits = native::put_executed(reply, header, head, operations, &outcomes, TRANSFER_EXPRESS);
+    for (name, outcome) in CODE_NAMES.iter().zip(&outcomes[..operations.len()]) {
+        trace.fact(name, || outcome.code as u64);
+    }
     match trace.require(Rule::ReplyFits, 0..0, fits) {
         true if is_repeat => Answer::Repeated,
         true => Answer::Said(outcomes[0].code),

@@ -157,7 +157,7 @@ fn decisions((status, code): (Status, Code)) -> Vec<(Rule, bool)> {
         (_, Code::StaleId | Code::IdReused) => return vec![(Rule::NewTransactionId, false)],
         (_, Code::Busy) => &[(Rule::RingRoom, false), (Rule::RefusalCredit, false)],
         (_, Code::BadCommand) => &[(Rule::CommandKnown, false), (Rule::WellFormed, false)],
-        (_, Code::Unauthorised) => &[(Rule::Permitted, false)],
+        (_, Code::Unauthorised) => &[(Rule::Permitted, false), (Rule::Unsigned, false)],
         (_, Code::LinkedFailed | Code::UnknownPending | Code::PendingExists) => &[],
     });
     found
