@@ -25,10 +25,15 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
+/// Time for which a lock is waited for.
+const LOCK_WAIT: Duration = Duration::from_millis(500);
+/// Time between two attempts to take a lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 /// The sticky bit, which is set on directories that all users share, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
@@ -393,11 +398,17 @@ fn make(path: &Path) -> io::Result<PathBuf> {
     Ok(made_above.unwrap_or_else(|| path.into()))
 }
 
+/// Takes the lock of a file. Waits for at most [`LOCK_WAIT`]: a process that was killed keeps its locks until the
+/// kernel has closed its files, and a process that is started keeps those of its parent until its own program begins.
 fn lock(file: &File, path: &Path) -> Result<(), DataDirError> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(DataDirError::Locked { path: path.into() }),
-        Err(TryLockError::Error(error)) => Err(DataDirError::io("lock", path)(error)),
+    let begin = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if begin.elapsed() < LOCK_WAIT => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => return Err(DataDirError::Locked { path: path.into() }),
+            Err(TryLockError::Error(error)) => return Err(DataDirError::io("lock", path)(error)),
+        }
     }
 }
 

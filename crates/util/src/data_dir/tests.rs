@@ -97,6 +97,25 @@ fn root_may_not_write_into_a_directory_of_another_user() {
     DataDir::claim(&path, &KIND).unwrap();
 }
 
+/// Regression test: a program that another thread was just starting still had the lock that its parent had given back,
+/// so the directory counted as in use.
+#[test]
+fn a_lock_that_is_given_back_soon_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    drop(DataDir::claim(&path, &KIND).unwrap());
+    let held = fs::File::open(&path).unwrap();
+    held.try_lock().unwrap();
+    let in_use = DataDir::claim(&path, &KIND).unwrap_err();
+    assert!(matches!(in_use, DataDirError::Locked { .. }), "{in_use}");
+    std::thread::scope(|scope| {
+        let claim = scope.spawn(|| DataDir::claim(&path, &KIND));
+        std::thread::sleep(LOCK_WAIT / 4);
+        drop(held);
+        claim.join().unwrap().unwrap();
+    });
+}
+
 #[test]
 fn a_refused_access_names_the_owner_and_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
