@@ -2,10 +2,11 @@
 
 use lineside_hbase_mini::{Error, Jars, Options};
 use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Running server; killed when dropped.
@@ -27,9 +28,19 @@ fn lineside(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Returns a port that is free for UDP and TCP, and that no other call has returned. It is below those that the kernel
+/// gives to connections by default (32768 to 60999), so no connection takes it while HBase starts.
 fn free_port() -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port()
+    static CALLS: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() % 10_000) as u16;
+    loop {
+        let call = CALLS.fetch_add(1, Relaxed);
+        assert!(call < 1000, "no free port");
+        let address = ("127.0.0.1", first + call);
+        if UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok() {
+            return address.1;
+        }
+    }
 }
 
 /// Repeats a command until its output contains all of `words`; returns the output.
@@ -75,8 +86,7 @@ fn the_next_read_returns_what_another_client_wrote_into_hbase() {
     let key = folder.path().join("key");
     std::fs::write(&key, "5a".repeat(32)).unwrap();
     std::fs::set_permissions(&key, PermissionsExt::from_mode(0o600)).unwrap();
-    let ports = [0; 4].map(|_| free_port());
-    let [listen, console, notify, server] = ports;
+    let [listen, console, notify, server] = [0; 4].map(|_| free_port());
     let observer = "lineside.observer.Observer";
     let settings = [
         ("hbase.coprocessor.user.region.classes", observer.to_owned()),
