@@ -1,4 +1,4 @@
-//! Check of the steps that a model records for a frame.
+//! Check of the steps that a model records for a frame, and the rules about frames.
 
 use lineside_fastpath::{FrameVerdict, Steps};
 use lineside_wire::trace::Rule;
@@ -18,3 +18,23 @@ pub fn reason(steps: &Steps, verdict: FrameVerdict) -> Result<Option<Rule>, Stri
         _ => Err(format!("{verdict:?} does not fit these steps: {steps:#?}")),
     }
 }
+
+/// Rules about frames: a frame that does not meet one of them is passed on, and no service counts it. A service with
+/// requests that change something also requires [`Rule::UdpChecksum`] of these.
+pub const FRAME_RULES: &[Rule] = &[
+    Rule::EthernetHeader,
+    Rule::EtherTypeIpv6,
+    Rule::IpHeader,
+    Rule::Ipv4Start,
+    Rule::Unfragmented,
+    Rule::Ipv6Version,
+    Rule::ProtocolUdp,
+    Rule::IpLength,
+    Rule::UdpHeader,
+    Rule::UdpLength,
+    Rule::ServicePort,
+    Rule::OwnAddress,
+    Rule::OwnMac,
+    Rule::HopLeft,
+    Rule::UdpChecksum,
+];

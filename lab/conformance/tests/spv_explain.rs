@@ -65,22 +65,7 @@ fn rules_of_counter(counter: Option<&str>) -> &'static [Rule] {
             Rule::ReplyFits,
         ],
         Some(other) => panic!("no rule gives the counter {other}"),
-        None => &[
-            Rule::EthernetHeader,
-            Rule::EtherTypeIpv6,
-            Rule::IpHeader,
-            Rule::Ipv4Start,
-            Rule::Unfragmented,
-            Rule::Ipv6Version,
-            Rule::ProtocolUdp,
-            Rule::IpLength,
-            Rule::UdpHeader,
-            Rule::UdpLength,
-            Rule::ServicePort,
-            Rule::OwnAddress,
-            Rule::OwnMac,
-            Rule::HopLeft,
-        ],
+        None => steps::FRAME_RULES,
     }
 }
 

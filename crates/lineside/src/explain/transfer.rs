@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use lineside_fastpath::lease;
 use lineside_journal::FsDisk;
 use lineside_rtl::{Command, NicCounters, NicDesign, REGISTER_TRANSFER_PORT, SIM_SESSION_BITS};
+use lineside_service::config::non_empty;
 use lineside_transfer::config::{TransferConfig, TransferMode};
 use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::host::{OpenError, mode_of_ledger, open_read_only};
@@ -45,8 +46,8 @@ impl Transfer {
             TransferConfig::parse(section)
         })?;
         let mut ledger = None;
-        if config.data != Path::new("") {
-            let (read, mode) = read_ledger(&config.data)?;
+        if let Some(data) = non_empty(&config.data) {
+            let (read, mode) = read_ledger(data)?;
             if let Some(mode) = mode {
                 let own = match mode {
                     Mode::Durable => TransferMode::Durable,

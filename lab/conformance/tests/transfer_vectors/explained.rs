@@ -82,23 +82,7 @@ fn reasons(vector: &Vector) -> &'static [Rule] {
             Rule::AccountsUnclaimed,
         ],
         (ExpectedVerdict::Forward, Some(other)) => panic!("no rule gives the counter {other}"),
-        (ExpectedVerdict::Forward, None) => &[
-            Rule::EthernetHeader,
-            Rule::EtherTypeIpv6,
-            Rule::IpHeader,
-            Rule::Ipv4Start,
-            Rule::Unfragmented,
-            Rule::Ipv6Version,
-            Rule::ProtocolUdp,
-            Rule::IpLength,
-            Rule::UdpHeader,
-            Rule::UdpLength,
-            Rule::ServicePort,
-            Rule::OwnAddress,
-            Rule::OwnMac,
-            Rule::HopLeft,
-            Rule::UdpChecksum,
-        ],
+        (ExpectedVerdict::Forward, None) => steps::FRAME_RULES,
     }
 }
 
