@@ -108,7 +108,8 @@ impl Feed {
 
     fn ask(&mut self, local: &dyn LocalChain, timeout: Duration) -> Result<Option<ChainStep>, NodeError> {
         if self.at_tip {
-            self.announced = self.node.wait_for_change(&self.follower.best(), timeout)?;
+            let announced = self.node.wait_for_change(&self.follower.best(), timeout);
+            self.announced = announced.inspect_err(|_| self.follower.check_network_again())?;
             if self.announced.is_none() {
                 return Ok(None);
             }

@@ -100,7 +100,7 @@ pub struct Follower {
     after: BlockHash,
     /// Hash of the node's tip at the last comparison.
     best: BlockHash,
-    /// True if the node's network was checked and is the right one. A fault resets this value.
+    /// True if the node's network was checked and is the right one. An error resets this value.
     network_checked: bool,
 }
 
@@ -141,6 +141,12 @@ impl Follower {
         self.best
     }
 
+    /// Makes the next comparison check the node's network again. The caller calls this after an error of
+    /// [`Node::wait_for_change`], because another node may answer at this address after an interruption.
+    pub fn check_network_again(&mut self) {
+        self.network_checked = false;
+    }
+
     /// Returns the next step towards the node's chain; `None` if the chains are equal.
     ///
     /// # Errors
@@ -156,7 +162,7 @@ impl Follower {
         let step = self.try_next_step(node, local);
         if step.is_err() {
             self.ahead.clear();
-            self.network_checked = false;
+            self.check_network_again();
         }
         step
     }

@@ -6,8 +6,8 @@ mod common;
 
 use common::ChainInMemory;
 use lineside_bitcoin_node::{
-    Announcement, BlockHash, ChainStep, Follower, HEADER_BYTES, Header, LessWork, Node, NodeError, NodeFault,
-    NodeInfo, NoticedBy, SignetId, parent_of,
+    Announcement, BlockHash, ChainStep, Event, Feed, Follower, HEADER_BYTES, Header, LessWork, Node,
+    NodeError, NodeFault, NodeInfo, NoticedBy, SignetId, parent_of,
 };
 use lineside_testkit::Random;
 use std::collections::HashMap;
@@ -577,4 +577,43 @@ fn a_node_of_another_signet_is_refused() {
             (_, settled) => panic!("{named:?}: {settled:?}"),
         }
     }
+}
+
+/// The node of another network has a longer chain, so that without the check its blocks would be requested.
+#[test]
+fn another_network_is_noticed_after_the_connection_was_lost_at_the_tip() {
+    let mut tree = Tree::default();
+    let first = tree.mine(None, 0, BITS[0]);
+    let tip = tree.mine(Some(first), 1, BITS[0]);
+    tree.best = vec![first, tip];
+    let node = Simulated(Arc::new(Mutex::new(tree)));
+    let mut feed = Feed::new(Box::new(node.clone()), Follower::new(first, LessWork::Refuse));
+    let mut local = ChainInMemory::default();
+    loop {
+        match feed.next(&local, Duration::ZERO) {
+            Event::Step(step) => local.apply(&step),
+            Event::AtTip => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    let other = {
+        let mut tree = node.0.lock().unwrap();
+        let other = tree.mine(None, 2, BITS[0]);
+        let second = tree.mine(Some(other), 3, BITS[0]);
+        let third = tree.mine(Some(second), 4, BITS[0]);
+        tree.best = vec![other, second, third];
+        tree.loss = Some(1);
+        other
+    };
+    let fault = |event| match event {
+        Event::Away { error, .. } => error.fault,
+        event => panic!("{event:?}"),
+    };
+    let lost = fault(feed.next(&local, Duration::ZERO));
+    assert!(matches!(lost, NodeFault::Lost { .. }), "{lost}");
+    let network = fault(feed.next(&local, Duration::from_secs(60)));
+    assert!(
+        matches!(network, NodeFault::OtherNetwork { expected, found } if (expected, found) == (first, other)),
+        "{network}"
+    );
 }
