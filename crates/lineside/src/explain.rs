@@ -177,6 +177,7 @@ fn explain<S: Explained>(arguments: &Explain, service: &S, as_json: bool) -> any
         other: other.as_ref(),
         left_to_host: expected.as_ref().map(|(_, reason)| *reason),
         cycles: cycles.as_ref(),
+        meaning_of_code: S::meaning_of_code,
         differences: &differences,
     };
     report.print(as_json)?;

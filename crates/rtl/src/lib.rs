@@ -47,6 +47,9 @@ pub use tap::Tap;
 #[cfg(feature = "sim")]
 pub use watch::{SimEvent, SimEventKind};
 
+/// Name of the FPGA datapath in the lists of [`lineside_wire::FastPathList`], on command lines and in reports.
+pub const DATAPATH: &str = "rtl";
+
 /// True if this program contains the simulated NIC.
 pub const HAS_SIMULATED_NIC: bool = cfg!(feature = "sim");
 

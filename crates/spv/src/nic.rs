@@ -11,7 +11,7 @@ use lineside_rtl::{
     SIM_BLOCK_BITS, SIM_LINE_BITS, folded_sum,
 };
 use lineside_spv_proof::Tree;
-use lineside_wire::SPV_HEADER_BYTES;
+use lineside_wire::{AnsweredOp, SPV_FAST_PATH, SPV_HEADER_BYTES, SPV_PAPER_REQUEST_BYTES, native};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -35,6 +35,16 @@ pub fn room_note(wanted: Geometry) -> Option<String> {
             wanted.line_bits, wanted.block_bits
         )
     })
+}
+
+/// Returns the operation of a native request that the RTL leaves to the host although another datapath may answer it;
+/// `None` for a request to which the RTL has the same answer as the other datapaths.
+pub fn left_to_host(request: &[u8]) -> Option<AnsweredOp> {
+    if request.len() == SPV_PAPER_REQUEST_BYTES {
+        return None;
+    }
+    let op = AnsweredOp::Native(native::request_op(request)?);
+    (!SPV_FAST_PATH.answers(lineside_rtl::DATAPATH, op)).then_some(op)
 }
 
 fn hash_of(words: &[AtomicU64; 4]) -> Hash {

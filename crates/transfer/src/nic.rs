@@ -7,6 +7,7 @@ pub use table::{NicClaims, NicFollower, NicPort, NicWriter, begin, geometry, lea
 
 use crate::AccountId;
 use crate::layout::{TransferCell, TransferPaper, TransferSession};
+use crate::paper::PaperRequest;
 use crate::ring::Record;
 use crate::store::Store;
 use lineside_rtl::{
@@ -28,8 +29,8 @@ use lineside_rtl::{
     TRANSFER_SESSION_RESPONSE_SUM_AT, TRANSFER_SESSION_RESPONSE_TOKEN_AT,
 };
 use lineside_wire::{
-    ExecuteHead, NativeHeader, Operation, ReferHead, TRANSFER_CELL_CLAIMED, TRANSFER_CELL_FROZEN,
-    TRANSFER_CELL_VALID, TRANSFER_OP_EXECUTE, TRANSFER_OP_REFER,
+    AnsweredOp, ExecuteHead, NativeHeader, Operation, ReferHead, TRANSFER_CELL_CLAIMED, TRANSFER_CELL_FROZEN,
+    TRANSFER_CELL_VALID, TRANSFER_FAST_PATH, TRANSFER_OP_EXECUTE, TRANSFER_OP_REFER, native,
 };
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -46,14 +47,33 @@ const REFER_BYTES: usize =
 /// Payload bytes of `execute` of one operation, which the RTL answers.
 const EXECUTE_BYTES: usize = size_of::<NativeHeader>() + size_of::<ExecuteHead>() + size_of::<Operation>();
 
-/// Returns true if the RTL answers a native request with this operation and length, if its fields allow it: it answers
-/// `refer` of one account, and `execute` of one operation.
-pub fn answers(payload: &[u8]) -> bool {
-    match payload.get(3) {
-        Some(&TRANSFER_OP_REFER) => payload.len() == REFER_BYTES,
-        Some(&TRANSFER_OP_EXECUTE) => payload.len() == EXECUTE_BYTES,
-        _ => false,
+/// Native request that the RTL leaves to the host although another datapath may answer it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftToHost {
+    /// `spec/` does not list this operation for the RTL.
+    NotListed(AnsweredOp),
+    /// The request has not one account or operation.
+    NotOne(AnsweredOp),
+}
+
+/// Returns why the RTL leaves a request to the host although another datapath may answer it; `None` for a request to
+/// which the RTL has the same answer as the other datapaths. Of the operations that it answers, the RTL takes `refer`
+/// of one account and `execute` of one operation.
+pub fn left_to_host(request: &[u8]) -> Option<LeftToHost> {
+    if PaperRequest::parse(request).is_some() {
+        return None;
     }
+    let code = native::request_op(request)?;
+    let op = AnsweredOp::Native(code);
+    if !TRANSFER_FAST_PATH.answers(lineside_rtl::DATAPATH, op) {
+        return Some(LeftToHost::NotListed(op));
+    }
+    let is_one = match code {
+        TRANSFER_OP_REFER => request.len() == REFER_BYTES,
+        TRANSFER_OP_EXECUTE => request.len() == EXECUTE_BYTES,
+        _ => false,
+    };
+    (!is_one).then_some(LeftToHost::NotOne(op))
 }
 
 /// Contents of an account in the RTL.

@@ -10,6 +10,12 @@ pub fn is_native(payload: &[u8]) -> bool {
     payload.len() >= size_of::<NativeHeader>() && payload[..2] == NATIVE_MAGIC.to_be_bytes()
 }
 
+/// Returns the operation of a native request; `None` for a reply, and for a payload in another format.
+pub fn request_op(payload: &[u8]) -> Option<u8> {
+    let op = payload.get(3).filter(|_| is_native(payload))?;
+    (op & NATIVE_REPLY_BIT == 0).then_some(*op)
+}
+
 /// Returns the reason why a service without a paper format drops `payload` without a reply. Returns `None` for a native
 /// request, which is answered even if it is malformed.
 pub fn drop_reason(payload: &[u8]) -> Option<DropReason> {

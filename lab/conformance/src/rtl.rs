@@ -13,6 +13,8 @@ pub use nic::RtlDatapath;
 #[cfg(feature = "rtl")]
 pub use transfer::{TransferNic, TransferNicDatapath};
 
+pub use lineside_rtl::DATAPATH as NAME;
+
 use crate::frames::FrameService;
 use crate::spv::Spv;
 use crate::transfer::Transfer;
@@ -22,17 +24,12 @@ use lineside_spv::nic as spv_nic;
 use lineside_spv::store::Store;
 use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::nic as transfer_nic;
-use lineside_transfer::paper::PaperRequest;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{
-    AnsweredOp, FastPathList, NATIVE_REPLY_BIT, SPV_FAST_PATH, SPV_PAPER_REQUEST_BYTES, SpvCounter,
-    TRANSFER_FAST_PATH, TRANSFER_OP_OPEN, TransferCounter, native,
+    FastPathList, SPV_FAST_PATH, SpvCounter, TRANSFER_FAST_PATH, TRANSFER_OP_OPEN, TransferCounter,
 };
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// Name of the datapath in `spec/`, on the command line and in reports.
-pub const NAME: &str = "rtl";
 
 /// Service whose fast path the RTL has.
 pub trait RtlService: FrameService {
@@ -45,13 +42,8 @@ pub trait RtlService: FrameService {
     /// Index of the counter of native requests that are forwarded because of their operation.
     const FORWARDED: usize;
 
-    /// Returns true if the payload is in the paper's format.
-    fn is_paper(payload: &[u8]) -> bool;
-
-    /// Returns true if the RTL answers native requests like this one.
-    fn answers(request: &[u8]) -> bool {
-        Self::FAST_PATH.answers(NAME, AnsweredOp::Native(request[3]))
-    }
+    /// Returns true if the RTL leaves a native request to the host although another datapath may answer it.
+    fn is_left_to_host(request: &[u8]) -> bool;
 
     /// Lets the fast path count a native request that the RTL does not answer. Returns false if the request counts as
     /// forwarded in every state of the fast path.
@@ -86,8 +78,8 @@ impl RtlService for Spv {
     const PORT_REGISTER: u32 = REGISTER_SPV_PORT;
     const FORWARDED: usize = SpvCounter::ForwardedNative as usize;
 
-    fn is_paper(payload: &[u8]) -> bool {
-        payload.len() == SPV_PAPER_REQUEST_BYTES
+    fn is_left_to_host(request: &[u8]) -> bool {
+        spv_nic::left_to_host(request).is_some()
     }
 
     fn entry_commands(store: &Store) -> Vec<Command> {
@@ -110,12 +102,8 @@ impl RtlService for Transfer {
     const PORT_REGISTER: u32 = REGISTER_TRANSFER_PORT;
     const FORWARDED: usize = TransferCounter::Forwarded as usize;
 
-    fn is_paper(payload: &[u8]) -> bool {
-        PaperRequest::parse(payload).is_some()
-    }
-
-    fn answers(request: &[u8]) -> bool {
-        Self::FAST_PATH.answers(NAME, AnsweredOp::Native(request[3])) && transfer_nic::answers(request)
+    fn is_left_to_host(request: &[u8]) -> bool {
+        transfer_nic::left_to_host(request).is_some()
     }
 
     fn count_other(fastpath: &TransferFastPath, from: Source, now_ns: u64, request: &[u8]) -> bool {
@@ -140,16 +128,8 @@ impl RtlService for Transfer {
     }
 }
 
-/// Returns true if the RTL forwards this request because of its native operation.
-pub(crate) fn is_other_op<S: RtlService>(request: &[u8]) -> bool {
-    !S::is_paper(request)
-        && native::is_native(request)
-        && request[3] & NATIVE_REPLY_BIT == 0
-        && !S::answers(request)
-}
-
-/// Model of the RTL: the fast path of the socket datapath, which forwards the native operations that the RTL does not
-/// answer according to `spec/`.
+/// Model of the RTL: the fast path of the socket datapath, which forwards the native requests that the RTL leaves to
+/// the host.
 pub struct RtlModel<S: RtlService> {
     fastpath: S::FastPath,
     forwarded: AtomicU64,
@@ -174,7 +154,7 @@ impl<S: RtlService> RtlModel<S> {
 
 impl<S: RtlService> FastPath for RtlModel<S> {
     fn answer(&self, from: Source, now_ns: u64, request: &[u8], reply: &mut Reply) -> Verdict {
-        if is_other_op::<S>(request) {
+        if S::is_left_to_host(request) {
             if !S::count_other(&self.fastpath, from, now_ns, request) {
                 self.forwarded.fetch_add(1, Relaxed);
             }
@@ -185,6 +165,6 @@ impl<S: RtlService> FastPath for RtlModel<S> {
 
     fn changes(&self, request: &[u8]) -> bool {
         // The RTL does not check the UDP checksum of a request that it does not answer.
-        !is_other_op::<S>(request) && self.fastpath.changes(request)
+        !S::is_left_to_host(request) && self.fastpath.changes(request)
     }
 }

@@ -212,8 +212,6 @@ mod rtl {
     use lineside_conformance::rtl::{TransferNic, TransferNicDatapath};
     use lineside_fastpath::Readers;
     use lineside_transfer::nic::{self, NicClaims, NicPort, NicWriter};
-    use lineside_transfer::paper::PaperRequest;
-    use lineside_wire::native;
 
     impl Counted for TransferNicDatapath {
         fn counters(&mut self) -> Result<Vec<u64>, XdpError> {
@@ -226,8 +224,7 @@ mod rtl {
     fn on_rtl(vector: &Vector) -> Vector {
         let request = &vector.request.0;
         let mut vector = vector.clone();
-        let is_native = native::is_native(request) && PaperRequest::parse(request).is_none();
-        if vector.fastpath == ExpectedVerdict::Reply && is_native && !nic::answers(request) {
+        if vector.fastpath == ExpectedVerdict::Reply && nic::left_to_host(request).is_some() {
             vector.fastpath = ExpectedVerdict::Forward;
             vector.host = Some(ExpectedVerdict::Reply);
             vector.counts = vec!["forwarded".into()];

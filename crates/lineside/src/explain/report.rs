@@ -6,7 +6,7 @@ use lineside_capture::{Record, Target};
 use lineside_fastpath::{FrameVerdict, Step};
 use lineside_util::hex::to_hex;
 use lineside_wire::trace::Rule;
-use lineside_wire::{Status, TransferCode, frame};
+use lineside_wire::{Status, frame};
 use serde_json::{Map, Value, json};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -40,6 +40,8 @@ pub struct Report<'a> {
     pub left_to_host: Option<LeftToHost>,
     /// Clock cycles of the RTL.
     pub cycles: Option<&'a Cycles>,
+    /// Returns the meaning of a code in the replies of the service.
+    pub meaning_of_code: fn(u16) -> Option<&'static str>,
     /// Differences between the datapath and the model.
     pub differences: &'a [String],
 }
@@ -55,7 +57,7 @@ impl Report<'_> {
         }
         self.head()?;
         for (number, step) in (1..).zip(self.steps) {
-            say!("{}", step_line(number, step, &self.record.frame))?;
+            say!("{}", self.step_line(number, step))?;
         }
         say!("")?;
         self.result("model", self.model)?;
@@ -198,6 +200,49 @@ impl Report<'_> {
         }
         object
     }
+
+    /// Returns a value with its name, and the meaning of a code or status in a reply.
+    fn fact_text(&self, name: &str, value: u64) -> String {
+        let number = u16::try_from(value).ok();
+        let meaning = match name {
+            _ if name.starts_with("code") => number.and_then(self.meaning_of_code),
+            "status" => number.and_then(Status::from_code).map(Status::meaning),
+            _ => None,
+        };
+        match meaning {
+            Some(meaning) => format!("{name} {value}: {meaning}"),
+            None => format!("{name} {value}"),
+        }
+    }
+
+    fn step_line(&self, number: usize, step: &Step) -> String {
+        let bytes = bytes_of(step, &self.record.frame);
+        let shown = &bytes[..bytes.len().min(SHOWN_BYTES_MAX)];
+        let rest = if shown.len() < bytes.len() { "…" } else { "" };
+        let value = value_of(step.rule, bytes).unwrap_or_else(|| format!("{}{rest}", to_hex(shown)));
+        let place = match step.bytes.is_empty() {
+            true => String::new(),
+            false => format!("{}..{}", step.bytes.start, step.bytes.end),
+        };
+        let holds = match (step.holds, step.is_decisive()) {
+            (true, _) => "yes",
+            (false, true) => "NO",
+            (false, false) => "no",
+        };
+        let facts: Vec<String> = step
+            .facts
+            .iter()
+            .map(|(name, value)| self.fact_text(name, *value))
+            .collect();
+        let facts = match facts.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", facts.join(", ")),
+        };
+        format!(
+            "{number:>3}  {holds:<3}  {place:<9}  {value:<17}  {}{facts}",
+            step.rule.text()
+        )
+    }
 }
 
 fn mac_text(mac: &[u8; 6]) -> String {
@@ -238,51 +283,6 @@ fn value_of(rule: Rule, bytes: &[u8]) -> Option<String> {
         },
         _ => None,
     }
-}
-
-/// Returns a value with its name, and the meaning of a code or status in a reply of `transfer`.
-fn fact_text(name: &str, value: u64) -> String {
-    let number = u16::try_from(value).ok();
-    let meaning = match name {
-        _ if name.starts_with("code") => number
-            .and_then(TransferCode::from_code)
-            .map(TransferCode::meaning),
-        "status" => number.and_then(Status::from_code).map(Status::meaning),
-        _ => None,
-    };
-    match meaning {
-        Some(meaning) => format!("{name} {value}: {meaning}"),
-        None => format!("{name} {value}"),
-    }
-}
-
-fn step_line(number: usize, step: &Step, frame: &[u8]) -> String {
-    let bytes = bytes_of(step, frame);
-    let shown = &bytes[..bytes.len().min(SHOWN_BYTES_MAX)];
-    let rest = if shown.len() < bytes.len() { "…" } else { "" };
-    let value = value_of(step.rule, bytes).unwrap_or_else(|| format!("{}{rest}", to_hex(shown)));
-    let place = match step.bytes.is_empty() {
-        true => String::new(),
-        false => format!("{}..{}", step.bytes.start, step.bytes.end),
-    };
-    let holds = match (step.holds, step.is_decisive()) {
-        (true, _) => "yes",
-        (false, true) => "NO",
-        (false, false) => "no",
-    };
-    let facts: Vec<String> = step
-        .facts
-        .iter()
-        .map(|(name, value)| fact_text(name, *value))
-        .collect();
-    let facts = match facts.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", facts.join(", ")),
-    };
-    format!(
-        "{number:>3}  {holds:<3}  {place:<9}  {value:<17}  {}{facts}",
-        step.rule.text()
-    )
 }
 
 fn step_object(step: &Step, frame: &[u8]) -> Value {

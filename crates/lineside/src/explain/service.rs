@@ -40,6 +40,11 @@ pub trait Explained {
     /// Returns the names of its counters in their order.
     fn counter_names() -> Vec<&'static str>;
 
+    /// Returns the meaning of a code in its replies.
+    fn meaning_of_code(_code: u16) -> Option<&'static str> {
+        None
+    }
+
     /// Returns the configured UDP port.
     fn port(&self) -> u16;
 

@@ -13,9 +13,7 @@ use lineside_spv::host::SpvHost;
 use lineside_spv::service::{fill_table, open_chain};
 use lineside_spv::store::{Geometry, Store};
 use lineside_spv::{datapath, nic};
-use lineside_wire::{
-    AnsweredOp, NATIVE_REPLY_BIT, SPV_FAST_PATH, SPV_PAPER_REQUEST_BYTES, SpvCounter, native,
-};
+use lineside_wire::{SPV_FAST_PATH, SpvCounter};
 use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 use std::sync::Arc;
 
@@ -123,14 +121,7 @@ impl Explained for Spv {
     }
 
     fn left_to_host(&self, payload: &[u8]) -> Option<LeftToHost> {
-        let is_native = payload.len() != SPV_PAPER_REQUEST_BYTES && native::is_native(payload);
-        let operation = payload.get(3).filter(|_| is_native)?;
-        if operation & NATIVE_REPLY_BIT != 0 {
-            return None;
-        }
-        let operation = AnsweredOp::Native(*operation);
-        let is_listed = SPV_FAST_PATH.answers("rtl", operation);
-        (!is_listed).then(|| LeftToHost::NotListed(SPV_FAST_PATH.name(operation)))
+        nic::left_to_host(payload).map(|operation| LeftToHost::NotListed(SPV_FAST_PATH.name(operation)))
     }
 }
 
@@ -147,7 +138,7 @@ impl Spv {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lineside_wire::{SPV_OP_PROOF, SPV_OP_ROOT};
+    use lineside_wire::{NATIVE_REPLY_BIT, SPV_OP_PROOF, SPV_OP_ROOT, SPV_PAPER_REQUEST_BYTES, native};
     use zerocopy::IntoBytes;
 
     #[test]

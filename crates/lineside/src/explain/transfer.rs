@@ -13,14 +13,12 @@ use lineside_transfer::config::{TransferConfig, TransferMode};
 use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::host::{OpenError, mode_of_ledger, open_read_only};
 use lineside_transfer::ledger::Ledger;
-use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::server::KIND;
 use lineside_transfer::store::{Geometry, Mode, Store};
 use lineside_transfer::writer::{StoreWriter, show_ledger};
 use lineside_transfer::{datapath, nic};
 use lineside_wire::{
-    AnsweredOp, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, TRANSFER_FAST_PATH, TRANSFER_OP_EXECUTE,
-    TransferCounter, native,
+    ExecuteHead, NativeHeader, TRANSFER_FAST_PATH, TRANSFER_OP_EXECUTE, TransferCode, TransferCounter, native,
 };
 use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 use std::path::Path;
@@ -106,6 +104,10 @@ impl Explained for Transfer {
         TransferCounter::ALL.map(TransferCounter::name).to_vec()
     }
 
+    fn meaning_of_code(code: u16) -> Option<&'static str> {
+        TransferCode::from_code(code).map(TransferCode::meaning)
+    }
+
     fn port(&self) -> u16 {
         self.config.listen.port()
     }
@@ -167,25 +169,19 @@ impl Explained for Transfer {
     }
 
     fn left_to_host(&self, payload: &[u8]) -> Option<LeftToHost> {
-        if PaperRequest::parse(payload).is_some() || !native::is_native(payload) {
-            return None;
+        let name = |operation| TRANSFER_FAST_PATH.name(operation);
+        match nic::left_to_host(payload) {
+            Some(nic::LeftToHost::NotListed(operation)) => {
+                return Some(LeftToHost::NotListed(name(operation)));
+            }
+            Some(nic::LeftToHost::NotOne(operation)) => return Some(LeftToHost::Several(name(operation))),
+            None => {}
         }
-        let (header, body) = NativeHeader::ref_from_prefix(payload).ok()?;
-        if header.op & NATIVE_REPLY_BIT != 0 {
-            return None;
-        }
-        let operation = AnsweredOp::Native(header.op);
-        let name = TRANSFER_FAST_PATH.name(operation);
-        if !TRANSFER_FAST_PATH.answers("rtl", operation) {
-            return Some(LeftToHost::NotListed(name));
-        }
-        if !nic::answers(payload) {
-            return Some(LeftToHost::Several(name));
-        }
-        if header.op != TRANSFER_OP_EXECUTE {
+        if native::request_op(payload) != Some(TRANSFER_OP_EXECUTE) {
             return None;
         }
         // The host may have more slots than the NIC; a slot that neither of them has is refused.
+        let body = payload.get(size_of::<NativeHeader>()..)?;
         let (head, _) = ExecuteHead::ref_from_prefix(body).ok()?;
         let slot = head.slot.get();
         let is_of_host = slot < self.geometry.sessions && slot >> SIM_SESSION_BITS != 0;

@@ -5,7 +5,7 @@ pub mod transfer;
 
 use super::spv::fill;
 use super::{ExpectedVerdict, File, Lease, Vector, load};
-use crate::rtl::{is_other_op, setup_commands};
+use crate::rtl::{RtlService, setup_commands};
 use crate::spv::Spv;
 use lineside_capture::Writer;
 use lineside_spv::store::{Geometry, Store};
@@ -63,19 +63,20 @@ pub struct Expected {
 /// Returns the frames that the RTL must give for a vector. It forwards the native operations that `spec/` does not list
 /// for it.
 pub fn expected(vector: &Vector) -> Expected {
-    let is_other = is_other_op::<Spv>(&vector.request.0);
-    expected_frames(&vector.fastpath, is_other, &vector.frame(), vector.reply_frame())
+    let is_left = Spv::is_left_to_host(&vector.request.0);
+    expected_frames(&vector.fastpath, is_left, &vector.frame(), vector.reply_frame())
 }
 
-/// Returns the frames for a request with this verdict. `is_other` is true if the RTL does not answer its operation.
+/// Returns the frames for a request with this verdict. `is_left_to_host` is true if the RTL leaves a native request to
+/// the host although another datapath may answer it.
 fn expected_frames(
     verdict: &ExpectedVerdict,
-    is_other: bool,
+    is_left_to_host: bool,
     frame: &[u8],
     reply: Option<Vec<u8>>,
 ) -> Expected {
     match verdict {
-        ExpectedVerdict::Reply if !is_other => Expected {
+        ExpectedVerdict::Reply if !is_left_to_host => Expected {
             network: reply,
             host: None,
         },

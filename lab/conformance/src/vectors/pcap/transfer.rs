@@ -3,7 +3,7 @@
 //! vector before it.
 
 use super::{COMMANDS, Expected, Written, folder_name, interface, write_frames};
-use crate::rtl::{RtlModel, is_other_op};
+use crate::rtl::{RtlModel, RtlService};
 use crate::transfer::Transfer;
 use crate::vectors::transfer::{File, Vector, VectorHost, geometry, load};
 use crate::vectors::{ExpectedVerdict, Lease};
@@ -226,7 +226,7 @@ impl Sequence {
 pub fn expected(vector: &Vector, frame: &[u8], payload: &[u8]) -> Expected {
     super::expected_frames(
         &vector.fastpath,
-        is_other_op::<Transfer>(payload),
+        Transfer::is_left_to_host(payload),
         frame,
         vector.reply_frame(),
     )
