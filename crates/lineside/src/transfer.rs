@@ -6,11 +6,12 @@ mod batch;
 pub mod key;
 mod prove;
 mod serve;
+mod server_key;
 mod session;
 mod sessions;
 mod unknown;
 
-pub use prove::read_key;
+pub use server_key::read_key;
 
 use clap::Subcommand;
 

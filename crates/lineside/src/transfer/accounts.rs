@@ -2,7 +2,7 @@
 //!
 //! Both read the ledger's directory, so they work without a server, and also while one runs.
 
-use super::prove::read_key;
+use super::server_key::read_key;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_client::transfer::AccountId;

@@ -1,20 +1,20 @@
 //! `lineside transfer prove`, `verify-proof` and `audit`: evidence for people who do not trust the server.
 
 use super::accounts::operation_name;
+use super::server_key::{parse_key, read_key};
 use crate::out::counted;
 use anyhow::{Context, bail};
 use clap::Args;
-use k256::ecdsa::VerifyingKey;
 use lineside_client::transfer::AccountId;
 use lineside_journal::FsDisk;
 use lineside_transfer::host;
-use lineside_transfer::server::{KIND, PUBLIC_KEY_FILE};
+use lineside_transfer::server::KIND;
 use lineside_transfer::settlement::{BLOCK_BYTES, Block, LEAF_BYTES, Proof};
 use lineside_util::hex::{from_hex, to_hex};
 use lineside_wire::{Operation, TransferCode as Code};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use zerocopy::FromBytes;
 
 /// Print the proof that an operation is in a sealed block, as JSON for `verify-proof`.
@@ -207,24 +207,4 @@ impl Printed {
             block: Block::from_bytes(&block)?,
         })
     }
-}
-
-/// Reads the server's public key from a ledger's directory.
-///
-/// # Errors
-/// The file cannot be read, or holds no key.
-pub fn read_key(data: &Path) -> anyhow::Result<VerifyingKey> {
-    let file = data.join(PUBLIC_KEY_FILE);
-    let text = std::fs::read_to_string(&file).with_context(|| {
-        format!(
-            "cannot read the server's public key {}; give the data directory of a transfer ledger",
-            file.display()
-        )
-    })?;
-    parse_key(text.trim()).with_context(|| file.display().to_string())
-}
-
-fn parse_key(text: &str) -> anyhow::Result<VerifyingKey> {
-    let bytes = from_hex(text).context("a public key is 66 hex digits")?;
-    VerifyingKey::from_sec1_bytes(&bytes).context("this public key is not a point on the curve secp256k1")
 }

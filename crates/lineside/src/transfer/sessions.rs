@@ -4,7 +4,7 @@
 //! record in the journal; otherwise it asks the server to close it, with the session's token.
 
 use super::ask::Server;
-use super::prove::read_key;
+use super::server_key::read_key;
 use crate::out::counted;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
