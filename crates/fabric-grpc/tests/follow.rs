@@ -12,6 +12,7 @@ use lineside_fabric_grpc::client::{
 };
 use lineside_fabric_grpc::mock::{Blocks, Orderer};
 use lineside_fabric_grpc::source::{MemorySource, ReadAccess};
+use lineside_testkit::ClosedPort;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -235,15 +236,11 @@ async fn connections_that_break_anywhere_lose_nothing() {
 #[tokio::test]
 async fn a_follower_asks_another_endpoint_when_one_fails() {
     let network = Network::new();
-    let gone = TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let gone = ClosedPort::new();
     let (forbids, works) = (orderer(10).await, orderer(10).await);
     forbids.blocks.forbid(true);
     let endpoints = vec![
-        gone.to_string(),
+        gone.address().to_string(),
         "::not a name::".to_owned(),
         forbids.endpoint(),
         works.endpoint(),

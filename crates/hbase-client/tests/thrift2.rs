@@ -6,6 +6,7 @@ use lineside_column::table::Table;
 use lineside_hbase_client::thrift2::Thrift2;
 use lineside_hbase_client::thrift2::value::Value;
 use lineside_hbase_client::{Change, ChangeOutcome, ColumnName, FoundCell, Nonce, ScanRange, TableError};
+use lineside_testkit::ClosedPort;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::io::{BufReader, BufWriter};
@@ -328,8 +329,8 @@ fn impossible_requests_are_refused_and_unknown_outcomes_reported() {
     let table = memory();
     let refused = Thrift2::connect(&gateway(Arc::clone(&table), Manner::Plain), b"other", TIMEOUT);
     assert!(matches!(refused, Err(TableError::Refused(_))), "{refused:?}");
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let gone = Thrift2::connect(&nobody.to_string(), b"t", TIMEOUT);
+    let nobody = ClosedPort::new();
+    let gone = Thrift2::connect(&nobody.address().to_string(), b"t", TIMEOUT);
     assert!(matches!(gone, Err(TableError::Unavailable(_))), "{gone:?}");
 
     let thrift2 = Thrift2::connect(&gateway(Arc::clone(&table), Manner::Silent), b"t", TIMEOUT).unwrap();

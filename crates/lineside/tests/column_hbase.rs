@@ -1,12 +1,12 @@
 //! `lineside column serve` in front of a real HBase, whose coprocessor reports changes.
 
 use lineside_hbase_mini::{Error, Jars, Options};
+use lineside_testkit::free_port;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Running server; killed when dropped.
@@ -26,21 +26,6 @@ fn lineside(arguments: &[&str]) -> String {
         .output()
         .unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// Returns a port that is free for UDP and TCP, and that no other call has returned. It is below those that the kernel
-/// gives to connections by default (32768 to 60999), so no connection takes it while HBase starts.
-fn free_port() -> u16 {
-    static CALLS: AtomicU16 = AtomicU16::new(0);
-    let first = 20_000 + (std::process::id() % 10_000) as u16;
-    loop {
-        let call = CALLS.fetch_add(1, Relaxed);
-        assert!(call < 1000, "no free port");
-        let address = ("127.0.0.1", first + call);
-        if UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok() {
-            return address.1;
-        }
-    }
 }
 
 /// Repeats a command until its output contains all of `words`; returns the output.

@@ -9,6 +9,7 @@ use lineside_fabric::block::Block;
 use lineside_fabric::proto::Arena;
 use lineside_fabric::replay::read;
 use lineside_fabric_udp::cut;
+use lineside_testkit::free_port;
 use replica::{Running, fabric, msp, objects, one, recorded};
 use serde_json::Value;
 use std::fs::{File, Permissions};
@@ -118,7 +119,7 @@ impl Drop for Network {
 
 /// Returns a free address.
 fn free() -> SocketAddr {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    SocketAddr::from(([127, 0, 0, 1], free_port()))
 }
 
 /// Recorded blocks of a channel, a mock orderer that delivers them, and the files needed to follow it.

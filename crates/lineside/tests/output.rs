@@ -2,9 +2,10 @@
 
 mod replica;
 
+use lineside_testkit::free_port;
 use replica::recorded;
 use std::fs::File;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -86,8 +87,7 @@ fn end(mut child: Child, console: &str) -> (Option<i32>, String) {
 fn a_server_keeps_serving_when_its_output_is_closed_or_full() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let free = free.to_string();
+    let free = format!("127.0.0.1:{}", free_port());
     let recorded = recorded();
     let transfer = [
         "transfer",

@@ -4,12 +4,12 @@
 mod keeping;
 mod spv_server;
 
-use lineside_testkit::{CoreMini, DemoBlock, RegtestChain};
+use lineside_testkit::{CoreMini, DemoBlock, RegtestChain, free_port};
 use lineside_util::hex::to_display;
 use serde_json::Value;
 use spv_server::{Server, lineside, store, succeeded};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -284,9 +284,7 @@ fn an_unreachable_electrum_server_is_reported_while_the_rest_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let data = store(folder.path(), "regtest");
     let (node, _, _) = node(2);
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let upstream = free.local_addr().unwrap();
-    drop(free);
+    let upstream = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let (url, address) = (node.url(), upstream.to_string());
     let server = Server::start(
         "regtest",

@@ -2,7 +2,7 @@
 //! falsifies datagrams. The relay counts its faults, which the reports must show.
 
 use lineside_spv::chain::{ChainStore, Network};
-use lineside_testkit::{RegtestChain, binary};
+use lineside_testkit::{ClosedPort, RegtestChain, binary};
 use lineside_wire::{
     COLUMN_OP_GET, HYBRID_ANSWER_CELLS, NATIVE_REPLY_BIT, SPV_OP_PROOF, SPV_OP_ROOT,
     TRANSFER_COMMAND_TRANSFER, TRANSFER_OP_EXECUTE,
@@ -375,7 +375,8 @@ fn a_stopped_server_shows_in_the_latencies_of_an_open_loop() {
 #[test]
 fn a_load_without_a_server_fails() {
     let folder = TempDir::new().unwrap();
-    let unused = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = ClosedPort::new();
+    let unused = closed.address();
     let words = ["transfer", "--duration", "0.1", "--timeout-ms", "200"];
     let output = load(folder.path(), &words, unused);
     assert_eq!(output.status.code(), Some(1));

@@ -1,7 +1,8 @@
 //! Shared helpers of the tests and benchmarks of Lineside: seeded [`Random`] numbers, a line for [`skipped`] tests,
 //! network namespaces ([`netns`]), frames with any source address ([`PacketSocket`]), BPF file systems ([`bpffs`]), the
-//! CPUs of a thread ([`cpu`]), servers as processes ([`Daemon`]), generated chains of Bitcoin blocks ([`DemoChain`],
-//! [`RegtestChain`]), and a node that serves such a chain ([`CoreMini`]). This crate is not linked into the daemon.
+//! CPUs of a thread ([`cpu`]), ports ([`free_port`], [`ClosedPort`]), servers as processes ([`Daemon`]), generated
+//! chains of Bitcoin blocks ([`DemoChain`], [`RegtestChain`]), and a node that serves such a chain ([`CoreMini`]). This
+//! crate is not linked into the daemon.
 //!
 //! ```
 //! use lineside_testkit::Random;
@@ -19,6 +20,7 @@ mod daemon;
 mod demo_chain;
 pub mod netns;
 mod packet;
+mod ports;
 mod random;
 mod regtest_chain;
 mod skip;
@@ -29,6 +31,7 @@ pub use core_mini::CoreMini;
 pub use daemon::Daemon;
 pub use demo_chain::{DemoBlock, DemoChain};
 pub use packet::PacketSocket;
+pub use ports::{ClosedPort, free_port};
 pub use random::Random;
 pub use regtest_chain::RegtestChain;
 pub use skip::skipped;

@@ -4,13 +4,12 @@
 
 use bitcoin::hashes::Hash as _;
 use lineside_bitcoin_node::{BlockHash, ChainStep, LocalChain};
+use lineside_testkit::free_port;
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Maximum time for which a test waits for a condition.
@@ -72,18 +71,6 @@ impl ChainInMemory {
 
     pub fn hashes(&self) -> Vec<BlockHash> {
         self.0.iter().map(|(hash, _)| *hash).collect()
-    }
-}
-
-/// Returns a free port that no other test of this process gets.
-pub fn free_port() -> u16 {
-    static USED_PORTS: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-    loop {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        if USED_PORTS.lock().unwrap().insert(port) {
-            return port;
-        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::fake::{self, Act, State, cell, row};
 use super::frame::RESPONSE_BYTES_MAX;
 use super::messages::{GetResponse, Row, ScanResponse};
 use super::*;
+use lineside_testkit::ClosedPort;
 use prost::Message;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -401,10 +402,8 @@ fn a_late_answer_is_discarded() {
 fn a_lost_server_is_reported_and_found_again() {
     let fake = fake::start(|_, _| Act::Answer);
     let hbase = open(&fake);
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = gone.local_addr().unwrap().to_string();
-    drop(gone);
-    fake.placed.lock().unwrap()[0].2 = address;
+    let gone = ClosedPort::new();
+    fake.placed.lock().unwrap()[0].2 = gone.address().to_string();
     let began = Instant::now();
     for error in [
         get(&hbase, b"a").unwrap_err(),
@@ -435,10 +434,8 @@ fn a_server_that_requires_authentication_is_refused_with_a_reason() {
 #[test]
 fn the_next_server_is_asked_if_one_does_not_answer() {
     let fake = fake::start(|_, _| Act::Answer);
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = gone.local_addr().unwrap().to_string();
-    drop(gone);
-    let hbase = HBase::connect(&[&address, &fake.address], b"t", TIMEOUT).unwrap();
+    let gone = ClosedPort::new();
+    let hbase = HBase::connect(&[&gone.address().to_string(), &fake.address], b"t", TIMEOUT).unwrap();
     assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
     let none = HBase::connect(&[&fake.address], b"other", TIMEOUT).unwrap_err();
     assert!(matches!(none, TableError::Refused(_)), "{none:?}");

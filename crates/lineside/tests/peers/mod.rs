@@ -3,8 +3,8 @@
 
 pub mod upstream;
 
-use crate::common::{free_port, until};
-use lineside_testkit::CoreMini;
+use crate::common::until;
+use lineside_testkit::{CoreMini, free_port};
 use serde_json::Value;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;

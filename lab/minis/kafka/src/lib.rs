@@ -13,9 +13,9 @@
 //! # Ok::<(), lineside_kafka_mini::Error>(())
 //! ```
 
+use lineside_testkit::free_port;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -88,7 +88,8 @@ impl Jars {
     /// [`Error::Failed`], with the end of the broker's log.
     pub fn start(&self, settings: &[(&str, &str)]) -> Result<Broker, Error> {
         let folder = tempfile::tempdir().map_err(failed("making a folder"))?;
-        let (port, controller) = free_ports().map_err(failed("looking for ports"))?;
+        // The broker uses the same ports after a restart.
+        let (port, controller) = (free_port(), free_port());
         let mut properties = format!(
             "process.roles=broker,controller
 node.id=1
@@ -161,15 +162,6 @@ auto.create.topics.enable=true
         java.current_dir(folder).stdin(Stdio::null());
         java
     }
-}
-
-/// Returns two free ports. The broker uses the same ports after a restart.
-fn free_ports() -> std::io::Result<(u16, u16)> {
-    let (one, other) = (
-        TcpListener::bind("127.0.0.1:0")?,
-        TcpListener::bind("127.0.0.1:0")?,
-    );
-    Ok((one.local_addr()?.port(), other.local_addr()?.port()))
 }
 
 /// Runs Maven. A lock file ensures that only one process runs Maven at a time.
