@@ -19,21 +19,17 @@ pub use new_directory::NewDirectory;
 pub use owner::{check_owner, explain_denied};
 pub use watch::{Watch, WatchedFiles, made_directories, problems};
 
+use crate::file_lock;
 use rustix::process::geteuid;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
-/// Time for which a lock is waited for.
-const LOCK_WAIT: Duration = Duration::from_millis(500);
-/// Time between two attempts to take a lock.
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
 /// The sticky bit, which is set on directories that all users share, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
@@ -398,18 +394,11 @@ fn make(path: &Path) -> io::Result<PathBuf> {
     Ok(made_above.unwrap_or_else(|| path.into()))
 }
 
-/// Takes the lock of a file. Waits for at most [`LOCK_WAIT`]: a process that was killed keeps its locks until the
-/// kernel has closed its files, and a process that is started keeps those of its parent until its own program begins.
 fn lock(file: &File, path: &Path) -> Result<(), DataDirError> {
-    let begin = Instant::now();
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::WouldBlock) if begin.elapsed() < LOCK_WAIT => std::thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::WouldBlock) => return Err(DataDirError::Locked { path: path.into() }),
-            Err(TryLockError::Error(error)) => return Err(DataDirError::io("lock", path)(error)),
-        }
-    }
+    file_lock::take(file).map_err(|error| match error {
+        TryLockError::WouldBlock => DataDirError::Locked { path: path.into() },
+        TryLockError::Error(error) => DataDirError::io("lock", path)(error),
+    })
 }
 
 /// Removes the permissions of group and others from a directory of this user. Refuses a directory of another user if

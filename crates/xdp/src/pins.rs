@@ -5,8 +5,9 @@
 use super::SERVICES_MAP;
 use super::error::{XdpError, kernel, system};
 use libbpf_rs::{MapHandle, MapInfo};
+use lineside_util::file_lock;
 use std::ffi::CString;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -52,7 +53,7 @@ impl Pins {
         // the function tries again.
         for _ in 0..100 {
             fs::create_dir_all(&path).map_err(system(format!("cannot create {}", path.display())))?;
-            match lock(&path) {
+            match lock(&path, file_lock::take) {
                 Ok(Some(folder)) => {
                     require_writable(&path)?;
                     return Ok(Self {
@@ -63,10 +64,10 @@ impl Pins {
                     });
                 }
                 Ok(None) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(XdpError::Owned(interface.into()));
+                Err(TryLockError::WouldBlock) => return Err(XdpError::Owned(interface.into())),
+                Err(TryLockError::Error(error)) => {
+                    return Err(system(format!("cannot lock {}", path.display()))(error));
                 }
-                Err(error) => return Err(system(format!("cannot lock {}", path.display()))(error)),
             }
         }
         Err(XdpError::Owned(interface.into()))
@@ -102,8 +103,8 @@ impl Pins {
 
     /// Returns true if a running lineside owns the folder of `interface` in `dir`.
     pub fn is_owned(dir: &Path, interface: &str) -> bool {
-        let locked = lock(&folder_of(dir, interface));
-        matches!(locked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        let locked = lock(&folder_of(dir, interface), File::try_lock);
+        matches!(locked, Err(TryLockError::WouldBlock))
     }
 
     /// Returns the interfaces of `given` that have pinned maps in `dir`, and all other interfaces with pins of the same
@@ -245,15 +246,12 @@ fn unescaped(folder: &str) -> Option<String> {
     Some(interface)
 }
 
-/// Opens and locks a directory. Returns `None` if another process removed it between the two steps.
-fn lock(path: &Path) -> io::Result<Option<File>> {
-    let folder = File::open(path)?;
-    // SAFETY: the descriptor of `folder` is open.
-    if unsafe { libc::flock(folder.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+/// Opens a directory, and locks it by `take`. Returns `None` if another process removed it between the two steps.
+fn lock(path: &Path, take: fn(&File) -> Result<(), TryLockError>) -> Result<Option<File>, TryLockError> {
+    let folder = File::open(path).map_err(TryLockError::Error)?;
+    take(&folder)?;
     let same = match fs::metadata(path) {
-        Ok(now) => now.ino() == folder.metadata()?.ino(),
+        Ok(now) => now.ino() == folder.metadata().map_err(TryLockError::Error)?.ino(),
         Err(_) => false,
     };
     Ok(same.then_some(folder))

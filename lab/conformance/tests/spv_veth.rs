@@ -19,7 +19,7 @@ use lineside_xdp::{
 };
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -371,18 +371,6 @@ fn pin_dir(name: &str) -> Option<PinDir> {
     }
 }
 
-/// Takes ownership of the pins of `x1` in `dir`. For a moment, the lock of the previous owner may still be held by a
-/// child process that another test has forked and that has not executed its program yet.
-fn own_pins(dir: &Path) -> Pins {
-    let began = Instant::now();
-    loop {
-        match Pins::own(dir, "x1") {
-            Err(XdpError::Owned(_)) if began.elapsed() < Duration::from_secs(10) => std::thread::yield_now(),
-            taken => return taken.expect("pins"),
-        }
-    }
-}
-
 #[test]
 fn the_fast_path_answers_between_two_daemons_and_the_second_takes_it_over() {
     if !may_load_bpf() {
@@ -398,7 +386,7 @@ fn the_fast_path_answers_between_two_daemons_and_the_second_takes_it_over() {
     let start = {
         let (asked, dir) = (Arc::clone(&asked), dir.clone());
         move || {
-            let pins = own_pins(&dir);
+            let pins = Pins::own(&dir, "x1").expect("pins");
             Server::start(SERVER, "x1", XdpMode::Native, Some(pins), &asked)
         }
     };
@@ -429,7 +417,7 @@ fn the_fast_path_answers_between_two_daemons_and_the_second_takes_it_over() {
     };
     let refused_dir = dir.clone();
     wire.server.run(move || {
-        let pins = own_pins(&refused_dir);
+        let pins = Pins::own(&refused_dir, "x1").expect("pins");
         let refused = XdpDatapath::load(vec![spv::program(&other, SPV_PORT)], Some(pins)).err();
         assert!(
             matches!(refused, Some(XdpError::OtherLayout { .. })),

@@ -110,7 +110,7 @@ fn a_lock_that_is_given_back_soon_is_waited_for() {
     assert!(matches!(in_use, DataDirError::Locked { .. }), "{in_use}");
     std::thread::scope(|scope| {
         let claim = scope.spawn(|| DataDir::claim(&path, &KIND));
-        std::thread::sleep(LOCK_WAIT / 4);
+        std::thread::sleep(file_lock::LOCK_WAIT / 4);
         drop(held);
         claim.join().unwrap().unwrap();
     });
