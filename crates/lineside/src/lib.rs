@@ -41,6 +41,7 @@ pub mod services;
 pub mod session;
 mod spv;
 mod status;
+mod tcp_port;
 mod top;
 mod transfer;
 pub mod version;

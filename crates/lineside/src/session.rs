@@ -4,12 +4,13 @@
 use crate::config::Config;
 use crate::daemon::{Daemon, Serving};
 use crate::notify;
+use crate::tcp_port;
 use crate::version::{COMMIT, SHORT};
 use anyhow::Context;
 use lineside_console::{Console, Limits};
 use lineside_service::Snapshot;
 use rustix::fs::Mode;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -41,9 +42,9 @@ impl Session {
         let listen = with_console.then_some(checked.console.listen);
         let allowed_hosts = checked.console.allowed_hosts.clone();
         // An address that is in use is found before services start, because a start that fails must not leave new
-        // directories. The console itself listens when the services have started.
+        // directories. The console itself listens when the services have started and signals are handled.
         if let Some(listen) = listen {
-            TcpListener::bind(listen).with_context(|| cannot_listen(listen))?;
+            tcp_port::require_free(listen).with_context(|| cannot_listen(listen))?;
         }
         // A thread has its own capabilities, so the daemon drops them before it starts another thread.
         let daemon = Daemon::start(checked)?;

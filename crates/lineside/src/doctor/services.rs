@@ -2,13 +2,14 @@
 
 use super::{Finding, Level, files};
 use crate::config::{CheckedConfig, ConfigError, ConfiguredService};
+use crate::tcp_port;
 use lineside_service::Service;
 use lineside_util::data_dir::{has_only_marker, service_of};
 use rustix::fs::{Access, FsWord, access, statfs, statvfs};
 use rustix::process::geteuid;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,7 @@ const UNSAFE_FILE_SYSTEMS: [(FsWord, &str); 3] = [
 
 pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
     let console = config.console.listen;
-    let mut findings = vec![port("console", console, TcpListener::bind(console).err())];
+    let mut findings = vec![port("console", console, tcp_port::require_free(console).err())];
     findings.extend(
         config
             .require_enabled()
@@ -53,7 +54,7 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
             }
             let bound = match listen.has_fast_path {
                 true => UdpSocket::bind(listen.address).err(),
-                false => TcpListener::bind(listen.address).err(),
+                false => tcp_port::require_free(listen.address).err(),
             };
             findings.push(port(&key, listen.address, bound));
         }
@@ -285,12 +286,13 @@ fn free(path: &Path, free: u64) -> Finding {
 mod tests {
     use super::*;
     use lineside_util::data_dir::MARKER;
+    use std::net::TcpListener;
 
     #[test]
     fn a_used_port_and_a_foreign_address_fail() {
         let used = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = used.local_addr().expect("its address");
-        let finding = port("listen", address, TcpListener::bind(address).err());
+        let finding = port("listen", address, tcp_port::require_free(address).err());
         assert_eq!(finding.level, Level::Failed);
         assert!(finding.what.contains("in use"), "{finding:?}");
         // RFC 5737 reserves this address for documentation.
@@ -302,7 +304,7 @@ mod tests {
         );
         drop(used);
         assert_eq!(
-            port("listen", address, TcpListener::bind(address).err()).level,
+            port("listen", address, tcp_port::require_free(address).err()).level,
             Level::Ok
         );
     }
