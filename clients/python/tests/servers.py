@@ -17,6 +17,33 @@ from typing import Any, Optional
 from vectors import ROOT
 
 
+# Ports that `free_address` returns. The kernel gives those from 32768 on to sockets that ask for any port.
+FREE_PORTS = range(20_000, 30_000)
+# Abstract Unix sockets, whose names one process at a time can have: the claims of this process to ports. The tests in
+# Rust claim ports by the same names (`lineside_testkit::free_port`).
+_claims: list[socket.socket] = []
+
+
+def free_address() -> str:
+    """Returns an address whose port is free for UDP and TCP, and that no other test gets until this process ends."""
+    for port in FREE_PORTS:
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            claim.bind(f"\0lineside-test-port-{port}")
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
+        try:
+            for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
+                with socket.socket(socket.AF_INET, kind) as bound:
+                    bound.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return f"127.0.0.1:{port}"
+    raise OSError(f"no port of {FREE_PORTS} is free")
+
+
 class NoProgram(Exception):
     """There is no program `lineside`."""
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
-from servers import Server
+from servers import Server, free_address
 from test_transfer import accounts, balances
-from test_transfer_keys import address_of, free_address
+from test_transfer_keys import address_of
 from vectors import ROOT
 
 from lineside import LinesideError, OutcomeUnknown

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
-from servers import Relay, Server, lineside
+from servers import Relay, Server, free_address, lineside
 from test_transfer import accounts, balances
 
 from lineside import LinesideError, OutcomeUnknown
@@ -47,12 +47,6 @@ def deliver(datagram: bytes, address: str) -> bytes:
         raw.settimeout(30)
         raw.sendto(datagram, (host, int(port)))
         return raw.recv(2048)
-
-
-def free_address() -> str:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
-        bound.bind(("127.0.0.1", 0))
-        return address_of(bound)
 
 
 def execute_in_new_session(client: Client, operations: list[t.Operation], **arguments: Any) -> list[t.Outcome]:
