@@ -236,11 +236,11 @@ async fn connections_that_break_anywhere_lose_nothing() {
 #[tokio::test]
 async fn a_follower_asks_another_endpoint_when_one_fails() {
     let network = Network::new();
-    let gone = ClosedPort::new();
+    let closed = ClosedPort::new();
     let (forbids, works) = (orderer(10).await, orderer(10).await);
     forbids.blocks.forbid(true);
     let endpoints = vec![
-        gone.address().to_string(),
+        closed.address().to_string(),
         "::not a name::".to_owned(),
         forbids.endpoint(),
         works.endpoint(),

@@ -329,9 +329,12 @@ fn impossible_requests_are_refused_and_unknown_outcomes_reported() {
     let table = memory();
     let refused = Thrift2::connect(&gateway(Arc::clone(&table), Manner::Plain), b"other", TIMEOUT);
     assert!(matches!(refused, Err(TableError::Refused(_))), "{refused:?}");
-    let nobody = ClosedPort::new();
-    let gone = Thrift2::connect(&nobody.address().to_string(), b"t", TIMEOUT);
-    assert!(matches!(gone, Err(TableError::Unavailable(_))), "{gone:?}");
+    let closed = ClosedPort::new();
+    let unreachable = Thrift2::connect(&closed.address().to_string(), b"t", TIMEOUT);
+    assert!(
+        matches!(unreachable, Err(TableError::Unavailable(_))),
+        "{unreachable:?}"
+    );
 
     let thrift2 = Thrift2::connect(&gateway(Arc::clone(&table), Manner::Silent), b"t", TIMEOUT).unwrap();
     let column = name("a:x");

@@ -13,8 +13,6 @@ pub use nic::RtlDatapath;
 #[cfg(feature = "rtl")]
 pub use transfer::{TransferNic, TransferNicDatapath};
 
-pub use lineside_rtl::DATAPATH as NAME;
-
 use crate::frames::FrameService;
 use crate::spv::Spv;
 use crate::transfer::Transfer;

@@ -4,7 +4,7 @@
 use lineside_conformance::diff::DiffCounts;
 use lineside_conformance::diff::rtl::run;
 use lineside_conformance::diff::spv::{State, cases};
-use lineside_conformance::rtl::{NAME, RtlDatapath};
+use lineside_conformance::rtl::RtlDatapath;
 use lineside_conformance::spv::Spv;
 use lineside_conformance::vectors::load;
 use lineside_conformance::vectors::pcap::{Expected, endpoint, expected, filled};
@@ -41,7 +41,7 @@ fn the_simulated_nic_answers_like_the_model() {
             );
         }
     }
-    for op in SPV_FAST_PATH.of(NAME) {
+    for op in SPV_FAST_PATH.of(lineside_rtl::DATAPATH) {
         assert!(
             all.answered.contains(op),
             "no request of this kind was answered: {op:?}"

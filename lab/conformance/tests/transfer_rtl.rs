@@ -3,7 +3,6 @@
 
 use lineside_conformance::diff::DiffCounts;
 use lineside_conformance::diff::transfer::rtl::{executes, nic_cases, run};
-use lineside_conformance::rtl::NAME;
 use lineside_wire::{DropReason, TRANSFER_FAST_PATH, TransferCounter};
 
 const COUNT: u64 = 10_000;
@@ -44,7 +43,7 @@ fn the_simulated_nic_executes_like_the_model() {
             );
         }
     }
-    for op in TRANSFER_FAST_PATH.of(NAME) {
+    for op in TRANSFER_FAST_PATH.of(lineside_rtl::DATAPATH) {
         assert!(
             all.answered.contains(op),
             "no request of this kind was answered: {op:?}"

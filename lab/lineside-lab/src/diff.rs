@@ -6,7 +6,7 @@ use lineside::wrong::Wrong;
 use lineside::{say, tell};
 use lineside_conformance::diff::{DiffCounts, DiffError, column, spv, transfer};
 use lineside_conformance::frames::DatapathKind;
-use lineside_conformance::rtl::NAME as RTL;
+use lineside_rtl::DATAPATH as RTL;
 use lineside_util::counted;
 use lineside_wire::{AnsweredOp, COLUMN_FAST_PATH, FastPathList, SPV_FAST_PATH, TRANSFER_FAST_PATH};
 use lineside_xdp::XdpError;

@@ -93,7 +93,7 @@ impl Datapath {
             Self::Socket => "socket",
             Self::Xdp => "xdp",
             Self::Native => "native",
-            Self::Rtl => lineside_conformance::rtl::NAME,
+            Self::Rtl => lineside_rtl::DATAPATH,
         }
     }
 }

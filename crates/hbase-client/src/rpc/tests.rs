@@ -402,8 +402,8 @@ fn a_late_answer_is_discarded() {
 fn a_lost_server_is_reported_and_found_again() {
     let fake = fake::start(|_, _| Act::Answer);
     let hbase = open(&fake);
-    let gone = ClosedPort::new();
-    fake.placed.lock().unwrap()[0].2 = gone.address().to_string();
+    let closed = ClosedPort::new();
+    fake.placed.lock().unwrap()[0].2 = closed.address().to_string();
     let began = Instant::now();
     for error in [
         get(&hbase, b"a").unwrap_err(),
@@ -434,8 +434,8 @@ fn a_server_that_requires_authentication_is_refused_with_a_reason() {
 #[test]
 fn the_next_server_is_asked_if_one_does_not_answer() {
     let fake = fake::start(|_, _| Act::Answer);
-    let gone = ClosedPort::new();
-    let hbase = HBase::connect(&[&gone.address().to_string(), &fake.address], b"t", TIMEOUT).unwrap();
+    let closed = ClosedPort::new();
+    let hbase = HBase::connect(&[&closed.address().to_string(), &fake.address], b"t", TIMEOUT).unwrap();
     assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
     let none = HBase::connect(&[&fake.address], b"other", TIMEOUT).unwrap_err();
     assert!(matches!(none, TableError::Refused(_)), "{none:?}");

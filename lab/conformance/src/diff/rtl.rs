@@ -4,7 +4,7 @@
 use super::spv::{Case, endpoint, prepare, settle, table_questions};
 use super::{DiffCounts, DiffError, Frames, ListedRequests, PEER_MAC};
 use crate::frames::FrameService;
-use crate::rtl::{NAME, RtlDatapath, RtlModel, RtlService};
+use crate::rtl::{RtlDatapath, RtlModel, RtlService};
 use crate::spv::Spv;
 use lineside_fastpath::{FrameHandler, FrameVerdict, lease};
 use lineside_rtl::sim::{Pauses, SimError, SimVerdict};
@@ -122,7 +122,7 @@ impl<'a, S: RtlService> Pair<'a, S> {
         };
         let listed = ListedRequests {
             list: &S::FAST_PATH,
-            datapaths: &[NAME],
+            datapaths: &[lineside_rtl::DATAPATH],
         };
         let now_ns = lease::now_ns();
         let left = self.datapath.run_batch(now_ns, batch, pauses)?;

@@ -5,7 +5,7 @@
 use super::traffic::{Order, Traffic};
 use super::{Case, HASH_STEP, cases, endpoint};
 use crate::diff::{DiffCounts, DiffError, ListedRequests};
-use crate::rtl::{NAME, RtlDatapath, RtlModel, RtlService};
+use crate::rtl::{RtlDatapath, RtlModel, RtlService};
 use crate::transfer::Transfer;
 use lineside_fastpath::{FrameHandler, FrameVerdict, lease};
 use lineside_rtl::sim::{Pauses, SimVerdict};
@@ -192,7 +192,7 @@ impl<'a> Pair<'a> {
         let found = self.nic.run_batch(now_ns, &batch, pauses)?;
         let listed = ListedRequests {
             list: &TRANSFER_FAST_PATH,
-            datapaths: &[NAME],
+            datapaths: &[lineside_rtl::DATAPATH],
         };
         for ((request, (said, expected)), (verdict, left)) in batch.iter().zip(expected).zip(found) {
             let is_same = match said {
